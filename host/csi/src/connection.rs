@@ -17,12 +17,12 @@ use volhost_model::drivers::DriverFailure;
 
 /// The largest answer, in bytes.
 const ANSWER_BYTES: usize = 4 << 20;
-/// What tonic's own refusal of a larger one says.
+/// Part of tonic's own error for a larger one.
 const TOO_LARGE: &str = "decoded message length too large";
-/// How long a socket may take to be connected.
+/// How long a connection to a socket may take.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
-/// A connection that is made at the first call, kept, and made again when it has broken.
+/// A connection that is opened at the first call, kept, and opened again after it has broken.
 #[derive(Debug, Clone)]
 pub(super) struct Connection {
     channel: Channel,
@@ -47,12 +47,12 @@ impl Connection {
         &self.socket
     }
 
-    /// The channel, for calls with types.
+    /// The channel, for typed calls.
     pub(super) fn channel(&self) -> Channel {
         self.channel.clone()
     }
 
-    /// One unary call. The driver is told the deadline too.
+    /// One unary call. The deadline is sent to the driver, too.
     ///
     /// # Errors
     /// [`DriverFailure`]; not sent only when no connection could be made.
@@ -79,7 +79,7 @@ impl Connection {
         Ok(client.unary(request, method, Bytes).await?.into_inner())
     }
 
-    /// What a status means: tonic gives one of its own where the connection failed.
+    /// Classifies a status: tonic returns one of its own if the connection failed.
     fn failure(&self, status: &Status) -> DriverFailure {
         let socket = self.socket.display();
         let causes = || std::iter::successors(status.source(), |cause| (*cause).source());
@@ -98,7 +98,7 @@ impl Connection {
     }
 }
 
-/// Messages as they are.
+/// Passes messages through as bytes.
 struct Bytes;
 
 impl Codec for Bytes {

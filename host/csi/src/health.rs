@@ -1,5 +1,5 @@
-//! Asks a registered driver from time to time whether it is well (`Probe`): a driver that has died or hangs leaves its sockets
-//! behind, and says nothing itself.
+//! Probes a registered driver periodically (`Probe`): a driver that has died or hangs leaves its
+//! sockets behind, and reports nothing itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,34 +8,35 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tonic::{Code, Status};
 
+use super::call::innermost;
 use super::connection::Connection;
 use super::registry::CsiDrivers;
 use volhost_proto::csi::ProbeRequest;
 use volhost_proto::csi::identity_client::IdentityClient;
 
-/// How often a driver is asked. A user who looks at a driver that has just died sees it within this time and [`ANSWER_TIME`].
+/// How often a driver is probed. A user sees a driver's death within this time plus [`ANSWER_TIME`].
 const PERIOD: Duration = Duration::from_secs(5);
 /// How long a driver may take to answer. Drivers that work one call at a time answer later while they are busy; that shows, too.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// The answer of a driver to `Probe`.
+/// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Health {
-    /// It can be used.
-    Well,
-    /// It answers, and is not ready yet.
+    /// The driver can be used.
+    Healthy,
+    /// The driver answers, and is not ready yet.
     NotReady,
-    /// It does not answer, or says what it lacks.
-    Unwell(String),
+    /// The driver does not answer, or reports an error.
+    Unhealthy(String),
 }
 
-/// Keeps what is shown of the driver up to date. A failed call (`suspect`) has it asked at once. Ends when the driver is not registered
-/// any more; else to be dropped.
-pub(super) async fn keep_watch(drivers: &CsiDrivers, name: &str, suspect: Arc<Notify>) {
+/// Keeps the shown health of the driver up to date. `probe_now` has it probed at once, after a failed
+/// call. Ends when the driver is no longer registered. Cancel-safe.
+pub(super) async fn keep_probing(drivers: &CsiDrivers, name: &str, probe_now: Arc<Notify>) {
     loop {
         tokio::select! {
             () = sleep(PERIOD) => {}
-            () = suspect.notified() => {}
+            () = probe_now.notified() => {}
         }
         let Some(connection) = drivers.connection_of(name) else { return };
         drivers.update_health(name, probe(&connection).await);
@@ -47,12 +48,12 @@ async fn probe(connection: &Connection) -> Health {
     match timeout(ANSWER_TIME, client.probe(ProbeRequest {})).await {
         Ok(Ok(answer)) => match answer.into_inner().ready {
             Some(false) => Health::NotReady,
-            Some(true) | None => Health::Well,
+            Some(true) | None => Health::Healthy,
         },
-        // Older drivers lack the call. Whoever answers so is alive.
-        Ok(Err(status)) if status.code() == Code::Unimplemented => Health::Well,
-        Ok(Err(status)) => Health::Unwell(failure(connection, &status)),
-        Err(_) => Health::Unwell(format!(
+        // Older drivers lack the call. A driver that answers so is alive.
+        Ok(Err(status)) if status.code() == Code::Unimplemented => Health::Healthy,
+        Ok(Err(status)) => Health::Unhealthy(failure(connection, &status)),
+        Err(_) => Health::Unhealthy(format!(
             "{} does not answer: no answer to Probe within {} s; the driver is stopped, hangs or is busy",
             connection.socket().display(),
             ANSWER_TIME.as_secs()
@@ -60,11 +61,10 @@ async fn probe(connection: &Connection) -> Health {
     }
 }
 
-/// The driver's own words, or what the connection says.
+/// The driver's own message, or the connection's error.
 fn failure(connection: &Connection, status: &Status) -> String {
-    let cause = std::iter::successors(std::error::Error::source(status), |cause| cause.source()).last();
     let socket = connection.socket().display();
-    match cause {
+    match innermost(status) {
         Some(cause) => format!("{socket} does not answer Probe: {cause}; is the driver running?"),
         None => format!("{socket} answers Probe with {:?}: {}", status.code(), status.message()),
     }

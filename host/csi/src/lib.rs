@@ -1,4 +1,4 @@
-//! CSI drivers that run beside volhost: how they register, and how plugins' calls reach them.
+//! External CSI drivers: how they register, and how plugins' calls reach them.
 //!
 //! ```text
 //!  registry folder --inotify--> watch --a task a socket--> registration --GetInfo, NodeGetInfo--> CsiDrivers
@@ -6,12 +6,13 @@
 //!  plugin --grpc.send--> host side of the import --Drivers::call--> one connection a driver ---------'
 //! ```
 //!
-//! What the calls mean is the plugin's knowledge (`plugins/csi`): here are names, sockets and bytes.
+//! The plugin (`plugins/csi`) knows what the calls mean; this crate knows names, sockets and bytes.
 #![forbid(unsafe_code)]
 
-mod about_node;
+mod call;
 mod connection;
 mod health;
+mod node_info;
 mod refresh;
 mod registration;
 mod registry;

@@ -1,4 +1,5 @@
-//! One registration socket: who it is, whether it may register, what it calls this node, and what it is told.
+//! One registration socket: asks for the driver's identity, checks whether it may register, and reports the
+//! result back.
 
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -9,10 +10,12 @@ use thiserror::Error;
 use tracing::{info, warn};
 use volhost_model::view::{DriverKind, DriverState};
 
-use super::about_node::{AboutNode, answer};
+use super::call::{CallError, within};
 use super::connection::Connection;
+use super::node_info::{NodeInfo, NodeInfoError};
 use super::registry::{CsiDrivers, Registered};
-use super::versions;
+use super::registry::{NameConflict, TopologyConflict};
+use super::versions::{self, VersionError};
 use volhost_driver_table::DriverRow;
 use volhost_proto::csi::identity_client::IdentityClient;
 use volhost_proto::csi::node_client::NodeClient;
@@ -20,122 +23,143 @@ use volhost_proto::csi::{GetPluginInfoRequest, NodeGetCapabilitiesRequest, node_
 use volhost_proto::registration::registration_client::RegistrationClient;
 use volhost_proto::registration::{InfoRequest, PluginInfo, RegistrationStatus};
 
-/// How long a registrar may take to say who it is.
+/// How long a registrar may take to identify itself.
 const INFO_TIME: Duration = Duration::from_secs(10);
-/// How long it may take to hear what came of it.
+/// How long it may take to accept the result.
 const NOTIFY_TIME: Duration = Duration::from_secs(5);
-/// The type of plugin that is meant.
+/// The type of plugin that may register.
 const CSI_PLUGIN: &str = "CSIPlugin";
-/// The longest name of a driver, in bytes, as CSI has it.
+/// The longest name of a driver, in bytes: CSI's limit.
 const NAME_BYTES: usize = 63;
 
-/// Why a socket's driver was not taken into service.
+/// Why a socket's driver was not registered.
 #[derive(Debug, Error)]
 pub(super) enum RegistrationError {
-    /// It does not say who it is.
-    #[error("{} does not answer GetInfo: {why}", socket.display())]
+    /// The registrar does not identify itself.
+    #[error("{} does not answer GetInfo: {source}", socket.display())]
     Info {
-        /// Which.
+        /// The registration socket.
         socket: PathBuf,
         /// Why.
-        why: String,
+        source: CallError,
     },
-    /// What it says of itself cannot be used.
-    #[error("the driver {name:?} cannot be registered: {why}")]
+    /// The driver may not register.
+    #[error("the driver {name:?} cannot be registered: {source}")]
     Refused {
-        /// Its name, as it says.
+        /// The name it gives.
         name: String,
         /// Why.
-        why: String,
+        source: Refusal,
     },
-    /// The driver itself does not answer.
-    #[error("the driver {name} at {} does not answer {method}: {why}", endpoint.display())]
+    /// The driver itself gives no usable answer.
+    #[error("the driver {name} at {} does not answer {method}: {source}", endpoint.display())]
     Driver {
         /// Its name.
         name: String,
         /// Its socket.
         endpoint: PathBuf,
-        /// What was asked.
+        /// The call.
         method: &'static str,
         /// Why.
-        why: String,
+        source: NodeInfoError,
     },
 }
 
-/// Registers the driver behind a socket, and tells it what came of it.
+/// Why a driver may not register.
+#[derive(Debug, Error)]
+pub(super) enum Refusal {
+    /// Another type of kubelet plugin.
+    #[error("it is a {0:?}, and only {CSI_PLUGIN} can register here")]
+    Type(String),
+    /// CSI does not allow the name.
+    #[error(
+        "a driver's name has 1 to {NAME_BYTES} letters, digits, `-`, `_` and `.`, and none of these three at its ends"
+    )]
+    Name,
+    /// No version of the interface can be agreed on.
+    #[error(transparent)]
+    Version(#[from] VersionError),
+    /// Another driver has the name.
+    #[error(transparent)]
+    NameTaken(#[from] NameConflict),
+    /// The endpoint cannot be connected.
+    #[error("its endpoint {} is no socket on this node; see the registrar's --kubelet-registration-path", .0.display())]
+    Endpoint(PathBuf),
+    /// Its topology contradicts the node's labels or another driver's topology.
+    #[error(transparent)]
+    Topology(#[from] TopologyConflict),
+}
+
+/// Registers the driver behind a socket, and reports the result to it.
 ///
 /// # Errors
-/// [`RegistrationError`]; a driver of that name that was in service stays.
+/// [`RegistrationError`]; a registered driver of that name stays registered.
 pub(super) async fn register(drivers: &CsiDrivers, socket: &Path) -> Result<String, RegistrationError> {
     let registrar = Connection::new(socket);
     let mut client = RegistrationClient::new(registrar.channel());
-    let info = answer(INFO_TIME, client.get_info(InfoRequest {}))
+    let info = within(INFO_TIME, client.get_info(InfoRequest {}))
         .await
-        .map_err(|why| RegistrationError::Info { socket: socket.to_owned(), why })?;
-    let outcome = take_in(drivers, socket, info).await;
+        .map_err(|source| RegistrationError::Info { socket: socket.to_owned(), source })?;
+    let outcome = register_driver(drivers, socket, info).await;
     let status = RegistrationStatus {
         plugin_registered: outcome.is_ok(),
         error: outcome.as_ref().err().map(ToString::to_string).unwrap_or_default(),
     };
-    if let Err(why) = answer(NOTIFY_TIME, client.notify_registration_status(status)).await {
-        warn!(socket = %socket.display(), why, "the driver could not be told what came of its registration");
+    if let Err(error) = within(NOTIFY_TIME, client.notify_registration_status(status)).await {
+        warn!(socket = %socket.display(), %error, "the registration's result could not be reported to the driver");
     }
     outcome
 }
 
-async fn take_in(drivers: &CsiDrivers, socket: &Path, info: PluginInfo) -> Result<String, RegistrationError> {
+async fn register_driver(drivers: &CsiDrivers, socket: &Path, info: PluginInfo) -> Result<String, RegistrationError> {
     let PluginInfo { r#type, name, endpoint, supported_versions } = info;
-    let refused = |why: String| RegistrationError::Refused { name: name.clone(), why };
+    let refused = |source: Refusal| RegistrationError::Refused { name: name.clone(), source };
     if r#type != CSI_PLUGIN {
-        return Err(refused(format!("it is a {type:?}, and only {CSI_PLUGIN} can register here")));
+        return Err(refused(Refusal::Type(r#type)));
     }
     check_name(&name).map_err(refused)?;
-    let version = versions::highest(&supported_versions).map_err(refused)?;
-    if let Some(why) = drivers.refused(&name, version, socket) {
-        return Err(refused(why));
-    }
+    let version = versions::highest(&supported_versions).map_err(|error| refused(error.into()))?;
+    drivers.check_name_is_free(&name, version, socket).map_err(|conflict| refused(conflict.into()))?;
     let endpoint = if endpoint.is_empty() { socket.to_owned() } else { PathBuf::from(&endpoint) };
     let is_socket = std::fs::metadata(&endpoint).is_ok_and(|found| found.file_type().is_socket());
     if !endpoint.is_absolute() || !is_socket {
-        return Err(refused(format!(
-            "its endpoint {} is no socket on this node; see the registrar's --kubelet-registration-path",
-            endpoint.display()
-        )));
+        return Err(refused(Refusal::Endpoint(endpoint)));
     }
     let connection = Connection::new(&endpoint);
-    let failed =
-        |method, why| RegistrationError::Driver { name: name.clone(), endpoint: endpoint.clone(), method, why };
-    let about_node = AboutNode::ask(&connection).await.map_err(|why| failed("NodeGetInfo", why))?;
-    if let Some(why) = drivers.elsewhere(&name, &about_node.topology) {
-        return Err(refused(why));
-    }
+    let failed = |method, source| {
+        let (name, endpoint) = (name.clone(), endpoint.clone());
+        RegistrationError::Driver { name, endpoint, method, source }
+    };
+    let node_info = NodeInfo::ask(&connection).await.map_err(|error| failed("NodeGetInfo", error))?;
+    drivers.check_topology(&name, &node_info.topology).map_err(|conflict| refused(conflict.into()))?;
     let mut node = NodeClient::new(connection.channel());
-    let capabilities = answer(INFO_TIME, node.node_get_capabilities(NodeGetCapabilitiesRequest {}))
+    let capabilities = within(INFO_TIME, node.node_get_capabilities(NodeGetCapabilitiesRequest {}))
         .await
-        .map_err(|why| failed("NodeGetCapabilities", why))?;
+        .map_err(|error| failed("NodeGetCapabilities", error.into()))?;
     let mut identity = IdentityClient::new(connection.channel());
-    // For people alone: a driver that does not say is as good.
-    let vendor = answer(INFO_TIME, identity.get_plugin_info(GetPluginInfoRequest {})).await;
+    // Only shown to users: a driver may leave it out.
+    let vendor = within(INFO_TIME, identity.get_plugin_info(GetPluginInfoRequest {})).await;
     let row = DriverRow {
         version: vendor.map(|vendor| vendor.vendor_version).unwrap_or_default(),
         state: DriverState::Ready,
         capabilities: capabilities.capabilities.iter().filter_map(capability).collect(),
-        volume_limit: about_node.volume_limit,
-        topology: about_node.topology.clone(),
+        volume_limit: node_info.volume_limit,
+        topology: node_info.topology.clone(),
         ..DriverRow::found(DriverKind::Csi, &name, endpoint.display().to_string())
     };
     info!(
         driver = name,
         endpoint = %endpoint.display(),
         interface = %version,
-        node_id = about_node.node_id,
-        volume_limit = about_node.volume_limit,
-        topology = ?about_node.topology,
+        node_id = node_info.node_id,
+        volume_limit = node_info.volume_limit,
+        topology = ?node_info.topology,
         "CSI driver registered"
     );
     let socket = socket.to_owned();
-    let (asked, suspect) = (Arc::default(), Arc::default());
-    drivers.register(Registered { name: name.clone(), socket, version, about_node, connection, asked, suspect }, row);
+    let (refresh_now, probe_now) = (Arc::default(), Arc::default());
+    let registered = Registered { name: name.clone(), socket, version, node_info, connection, refresh_now, probe_now };
+    drivers.register(registered, row);
     Ok(name)
 }
 
@@ -153,15 +177,13 @@ pub(super) fn failed_row(socket: &Path, error: &RegistrationError) -> DriverRow 
     }
 }
 
-fn check_name(name: &str) -> Result<(), String> {
+fn check_name(name: &str) -> Result<(), Refusal> {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let outer = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     if name.len() <= NAME_BYTES && name.chars().all(inner) && outer(name.chars().next()) && outer(name.chars().last()) {
         return Ok(());
     }
-    Err(format!(
-        "a driver's name has 1 to {NAME_BYTES} letters, digits, `-`, `_` and `.`, and none of these three at its ends"
-    ))
+    Err(Refusal::Name)
 }
 
 fn capability(capability: &volhost_proto::csi::NodeServiceCapability) -> Option<String> {
@@ -175,9 +197,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drivers_name_is_as_csi_has_it() {
+    fn a_drivers_name_follows_csi() {
         for good in ["hostpath.csi.k8s.io", "a", "A-1_b.c"] {
-            assert_eq!(check_name(good), Ok(()), "{good}");
+            assert!(check_name(good).is_ok(), "{good}");
         }
         for bad in ["", "-a", "a.", "a/b", "a b", "ä", &"a".repeat(64)] {
             assert!(check_name(bad).is_err(), "{bad}");

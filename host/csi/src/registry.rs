@@ -1,31 +1,32 @@
-//! The registered drivers, and calls of them from the threads that run plugins.
+//! The registered drivers, and calls to them from the threads that run plugins.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
 use tonic::codegen::http::uri::PathAndQuery;
 use volhost_model::drivers::{DriverFailure, Drivers};
 use volhost_model::view::{DriverKind, DriverState, EventKind};
 
-use super::about_node::AboutNode;
 use super::connection::Connection;
 use super::health::Health;
+use super::node_info::NodeInfo;
 use super::versions::Version;
 use volhost_driver_table::{DriverRow, DriverTable};
 use volhost_objects::payload::SharedObjects;
 
-/// Beyond a call's deadline, for a runtime that is busy: then the call counts as unanswered.
+/// Time beyond a call's deadline, for a busy runtime; after it the call counts as unanswered.
 const SLACK: Duration = Duration::from_secs(5);
-/// How many drivers that have gone are shown, the latest. Names come from whoever may write to the registry's folder.
+/// How many removed drivers are shown, the latest. Anyone who may write to the registry's folder chooses names.
 const GONE: usize = 64;
 
-/// A driver in service.
+/// A registered driver.
 #[derive(Debug)]
 pub(super) struct Registered {
     /// Its name.
@@ -34,21 +35,21 @@ pub(super) struct Registered {
     pub(super) socket: PathBuf,
     /// The version of the interface that was agreed on.
     pub(super) version: Version,
-    /// What it says of this node.
-    pub(super) about_node: AboutNode,
+    /// Its description of this node.
+    pub(super) node_info: NodeInfo,
     pub(super) connection: Connection,
-    /// Has it asked again what it says of this node.
-    pub(super) asked: Arc<Notify>,
-    /// Has it asked whether it is well.
-    pub(super) suspect: Arc<Notify>,
+    /// Has its node info asked for again.
+    pub(super) refresh_now: Arc<Notify>,
+    /// Has it probed.
+    pub(super) probe_now: Arc<Notify>,
 }
 
-/// What has become of a driver in service, for users and for the volumes that wait for it.
+/// A change of a registered driver, for users and for the volumes that wait for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverNote {
     /// Its name.
     pub driver: String,
-    /// Normal when its volumes can be tried again, a warning when it cannot be used.
+    /// Normal if its volumes can be tried again, a warning if it cannot be used.
     pub kind: EventKind,
     /// One CamelCase word.
     pub reason: &'static str,
@@ -56,22 +57,44 @@ pub struct DriverNote {
     pub message: String,
 }
 
-/// The reason of the event on a driver in service that answers again.
+/// The reason of the event on a registered driver that answers again.
 const ANSWERS_AGAIN: &str = "DriverReady";
 
 impl DriverNote {
-    /// Returns whether the driver only answers again. What it says of the node and of its volumes
-    /// has not changed, and other drivers have no part in it.
+    /// Returns whether the driver only answers again: its node info has not changed, and other drivers
+    /// are not concerned.
     pub fn answers_again(&self) -> bool {
         self.reason == ANSWERS_AGAIN
     }
 }
 
+/// Why a driver may not register under its name.
+#[derive(Debug, Error)]
+#[error("another driver named {name} is registered already by {} with a version that is as high or higher", socket.display())]
+pub(super) struct NameConflict {
+    name: String,
+    /// The registration socket of the other driver.
+    socket: PathBuf,
+}
+
+/// Why a driver's topology cannot be right.
+#[derive(Debug, Error)]
+#[error(
+    "it says that this node is in {key}={value}, and {other} says {key}={other_value}; correct the one that is wrong"
+)]
+pub(super) struct TopologyConflict {
+    key: String,
+    value: String,
+    /// The other driver, or the node's label.
+    other: String,
+    other_value: String,
+}
+
 /// The CSI drivers of this node. Shared between the watcher of the registry folder, which changes it, and the calls.
 pub struct CsiDrivers {
     runtime: Handle,
-    state: RwLock<State>,
-    /// Who is told of a driver that can be called now, or says something else of this node.
+    drivers: RwLock<DriverSets>,
+    /// Receives a note when a driver can be called, or its node info has changed.
     ready: mpsc::UnboundedSender<DriverNote>,
     table: Arc<DriverTable>,
     folder: Option<PathBuf>,
@@ -81,17 +104,18 @@ pub struct CsiDrivers {
     labels: BTreeMap<String, String>,
 }
 
+/// The drivers by what has become of them.
 #[derive(Default)]
-struct State {
+struct DriverSets {
     registered: BTreeMap<String, Registered>,
-    /// The names in the table of what could not be registered, by registration socket.
+    /// The names in the table of drivers that could not be registered, by registration socket.
     failed: BTreeMap<PathBuf, String>,
-    /// The drivers that were in service and have gone, oldest first.
+    /// The drivers that were registered and are gone, oldest first.
     gone: VecDeque<DriverRow>,
 }
 
-impl State {
-    /// Returns what is shown of a driver of this name that has gone.
+impl DriverSets {
+    /// Returns the shown row of a driver that is gone.
     fn gone(&self, name: &str) -> Option<DriverRow> {
         self.gone.iter().find(|row| row.name == name).cloned()
     }
@@ -104,8 +128,8 @@ impl fmt::Debug for CsiDrivers {
 }
 
 impl CsiDrivers {
-    /// None yet. To be made within a tokio runtime, which carries the calls. `folder` is the registry's, for messages; `ready` is told of each
-    /// driver that comes into service, and `table` shows them all.
+    /// Creates an empty set within a tokio runtime, which carries the calls. `folder` is the registry's, for
+    /// messages; `ready` receives a note of each driver that is registered, and `table` shows them all.
     pub fn new(
         folder: Option<PathBuf>,
         table: Arc<DriverTable>,
@@ -113,100 +137,121 @@ impl CsiDrivers {
         ready: mpsc::UnboundedSender<DriverNote>,
     ) -> Self {
         let labels = BTreeMap::new();
-        Self { runtime: Handle::current(), state: RwLock::default(), ready, table, folder, objects, labels }
+        Self { runtime: Handle::current(), drivers: RwLock::default(), ready, table, folder, objects, labels }
     }
 
-    /// The same, on a node with these labels: no driver may say that it is elsewhere.
+    /// Sets the node's labels, which no driver's topology may contradict.
     #[must_use]
-    pub fn on_node(mut self, labels: BTreeMap<String, String>) -> Self {
+    pub fn with_labels(mut self, labels: BTreeMap<String, String>) -> Self {
         self.labels = labels;
         self
     }
 
-    /// Why a driver that says this of where the node is may not register: another driver or the operator says that it is elsewhere.
-    pub(super) fn elsewhere(&self, name: &str, topology: &BTreeMap<String, String>) -> Option<String> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        let others = state.registered.values().filter(|other| other.name != name);
-        let said = others.map(|other| (format!("the driver {}", other.name), &other.about_node.topology));
-        let said: Vec<_> = std::iter::once(("the node's label".to_owned(), &self.labels)).chain(said).collect();
-        topology.iter().find_map(|(key, value)| {
-            let (who, other) = said.iter().find_map(|(who, labels)| {
-                labels.get(key).filter(|other| *other != value).map(|other| (who, other))
+    /// Checks a driver's topology against the node's labels and the other drivers' topologies.
+    ///
+    /// # Errors
+    /// [`TopologyConflict`] names the segment that differs.
+    pub(super) fn check_topology(
+        &self,
+        name: &str,
+        topology: &BTreeMap<String, String>,
+    ) -> Result<(), TopologyConflict> {
+        let drivers = self.read();
+        let others = drivers.registered.values().filter(|other| other.name != name);
+        let stated = others.map(|other| (format!("the driver {}", other.name), &other.node_info.topology));
+        let stated: Vec<_> = std::iter::once(("the node's label".to_owned(), &self.labels)).chain(stated).collect();
+        let conflict = topology.iter().find_map(|(key, value)| {
+            let (other, other_value) = stated.iter().find_map(|(other, labels)| {
+                labels.get(key).filter(|other_value| *other_value != value).map(|other_value| (other, other_value))
             })?;
-            Some(format!(
-                "it says that this node is in {key}={value}, and {who} says {key}={other}; correct the one that is wrong"
-            ))
-        })
+            Some(TopologyConflict {
+                key: key.clone(),
+                value: value.clone(),
+                other: other.clone(),
+                other_value: other_value.clone(),
+            })
+        });
+        conflict.map_or(Ok(()), Err)
     }
 
-    /// Why a driver of this name and version may not register, if another socket's has the name.
-    pub(super) fn refused(&self, name: &str, version: Version, socket: &Path) -> Option<String> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        let other = state.registered.get(name).filter(|other| other.socket != socket)?;
-        (other.version >= version).then(|| {
-            format!(
-                "another driver named {name} is registered already by {} with a version that is as high or higher",
-                other.socket.display()
-            )
-        })
+    /// Checks that no driver behind another socket has the name with this version or a higher one.
+    ///
+    /// # Errors
+    /// [`NameConflict`] names the other socket.
+    pub(super) fn check_name_is_free(&self, name: &str, version: Version, socket: &Path) -> Result<(), NameConflict> {
+        let drivers = self.read();
+        match drivers.registered.get(name) {
+            Some(other) if other.socket != socket && other.version >= version => {
+                Err(NameConflict { name: name.to_owned(), socket: other.socket.clone() })
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// Takes a driver into service, in place of an older one of its name.
+    fn read(&self) -> RwLockReadGuard<'_, DriverSets> {
+        self.drivers.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, DriverSets> {
+        self.drivers.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers a driver, in place of an older one of its name.
     pub(super) fn register(&self, driver: Registered, row: DriverRow) {
         let name = driver.name.clone();
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(shown) = state.failed.remove(&driver.socket).filter(|shown| *shown != name) {
-            self.show_no_more(&state, &shown);
+        let mut drivers = self.write();
+        if let Some(shown) = drivers.failed.remove(&driver.socket).filter(|shown| *shown != name) {
+            self.hide(&drivers, &shown);
         }
-        state.gone.retain(|row| row.name != name);
-        state.registered.insert(name.clone(), driver);
-        drop(state);
+        drivers.gone.retain(|row| row.name != name);
+        drivers.registered.insert(name.clone(), driver);
+        drop(drivers);
         self.table.put(row);
         let message = "it is registered: its volumes can be used".to_owned();
         self.note(DriverNote { driver: name, kind: EventKind::Normal, reason: "DriverRegistered", message });
     }
 
     fn note(&self, note: DriverNote) {
-        // Nobody listens any more only when the process ends.
+        // The receiver goes only when the process ends.
         let _ = self.ready.send(note);
     }
 
-    /// Takes what a driver in service says of this node now. Of that only the limit may change while it is registered.
-    pub(super) fn says_now(&self, name: &str, said: AboutNode) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(driver) = state.registered.get_mut(name) else { return };
-        if driver.about_node.volume_limit == said.volume_limit {
+    /// Updates a registered driver's node info. Only the volume limit may change while it is registered.
+    pub(super) fn update_node_info(&self, name: &str, info: &NodeInfo) {
+        let mut drivers = self.write();
+        let Some(driver) = drivers.registered.get_mut(name) else { return };
+        if driver.node_info.volume_limit == info.volume_limit {
             return;
         }
-        driver.about_node.volume_limit = said.volume_limit;
-        drop(state);
+        driver.node_info.volume_limit = info.volume_limit;
+        drop(drivers);
         if let Some(row) = self.table.get(DriverKind::Csi, name) {
-            self.table.put(DriverRow { volume_limit: said.volume_limit, ..row });
+            self.table.put(DriverRow { volume_limit: info.volume_limit, ..row });
         }
-        let message = format!("it says now that {}", said.limit_in_words());
+        let message = format!("now {}", info.limit_text());
         let driver = name.to_owned();
         self.note(DriverNote { driver, kind: EventKind::Normal, reason: "DriverLimitChanged", message });
     }
 
-    /// Takes the answer of a driver in service to the question whether it is well, and shows it. Calls are sent all the same.
+    /// Shows the result of a probe of a registered driver. Calls are sent whatever it is.
     pub(super) fn update_health(&self, name: &str, health: Health) {
-        // Held to the end: the driver must not go meanwhile, and be shown as well.
-        let registry = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        if !registry.registered.contains_key(name) {
+        // Locked to the end: a driver that goes meanwhile must not be shown as healthy.
+        let drivers = self.read();
+        if !drivers.registered.contains_key(name) {
             return;
         }
         let Some(before) = self.table.get(DriverKind::Csi, name) else { return };
         let (state, error) = match health {
-            Health::Well => (DriverState::Ready, String::new()),
-            Health::NotReady => (DriverState::Starting, "it answers Probe, and says that it is not ready".to_owned()),
-            Health::Unwell(why) => (DriverState::Failed, why),
+            Health::Healthy => (DriverState::Ready, String::new()),
+            Health::NotReady => (DriverState::Starting, "it answers Probe: it is not ready".to_owned()),
+            Health::Unhealthy(why) => (DriverState::Failed, why),
         };
         let (was, driver) = (before.state, name.to_owned());
         if was == state && before.error == error {
             return;
         }
         self.table.put(DriverRow { state, error: error.clone(), ..before });
-        drop(registry);
+        drop(drivers);
         match (was, state) {
             (DriverState::Ready, DriverState::Failed) => {
                 let message = format!("{error}; calls for its volumes are repeated until it answers");
@@ -220,46 +265,46 @@ impl CsiDrivers {
         }
     }
 
-    /// The connection of a driver in service.
+    /// The connection of a registered driver.
     pub(super) fn connection_of(&self, driver: &str) -> Option<Connection> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        state.registered.get(driver).map(|driver| driver.connection.clone())
+        let drivers = self.read();
+        drivers.registered.get(driver).map(|driver| driver.connection.clone())
     }
 
-    /// What has a driver in service asked again.
-    pub(super) fn asking(&self, driver: &str) -> Option<Arc<Notify>> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        state.registered.get(driver).map(|driver| Arc::clone(&driver.asked))
+    /// Has a registered driver's node info asked for again.
+    pub(super) fn refresh_now(&self, driver: &str) -> Option<Arc<Notify>> {
+        let drivers = self.read();
+        drivers.registered.get(driver).map(|driver| Arc::clone(&driver.refresh_now))
     }
 
-    /// What has a driver in service asked whether it is well.
-    pub(super) fn suspicion(&self, driver: &str) -> Option<Arc<Notify>> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        state.registered.get(driver).map(|driver| Arc::clone(&driver.suspect))
+    /// Has a registered driver probed.
+    pub(super) fn probe_now(&self, driver: &str) -> Option<Arc<Notify>> {
+        let drivers = self.read();
+        drivers.registered.get(driver).map(|driver| Arc::clone(&driver.probe_now))
     }
 
-    /// Takes note that the driver behind a socket could not be registered. One of its name that is in service stays, and is what is shown.
+    /// Shows that the driver behind a socket could not be registered. A registered driver of its name stays, and stays shown.
     pub(super) fn failed(&self, socket: &Path, row: DriverRow) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if state.registered.contains_key(&row.name) {
+        let mut drivers = self.write();
+        if drivers.registered.contains_key(&row.name) {
             return;
         }
-        let before = state.failed.insert(socket.to_owned(), row.name.clone());
+        let before = drivers.failed.insert(socket.to_owned(), row.name.clone());
         if let Some(shown) = before.filter(|shown| *shown != row.name) {
-            self.show_no_more(&state, &shown);
+            self.hide(&drivers, &shown);
         }
-        drop(state);
+        drop(drivers);
         self.table.put(row);
     }
 
-    /// The socket is gone, and with it its driver. One that was in service is shown as gone: volumes of it may be left.
+    /// Removes the driver of a socket that is gone, and shows it as gone if it was registered: volumes of it may be left.
     pub(super) fn forget(&self, socket: &Path) -> Option<String> {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(shown) = state.failed.remove(socket) {
-            self.show_no_more(&state, &shown);
+        let mut drivers = self.write();
+        if let Some(shown) = drivers.failed.remove(socket) {
+            self.hide(&drivers, &shown);
         }
-        let name = state.registered.values().find(|one| one.socket == socket)?.name.clone();
-        state.registered.remove(&name);
+        let name = drivers.registered.values().find(|one| one.socket == socket)?.name.clone();
+        drivers.registered.remove(&name);
         let message = format!(
             "its registration socket {} is gone; what it has mounted stays, and waits for it to register again",
             socket.display()
@@ -272,39 +317,38 @@ impl CsiDrivers {
                 .get(DriverKind::Csi, &name)
                 .unwrap_or_else(|| DriverRow::found(DriverKind::Csi, name.clone(), socket.display().to_string()))
         };
-        state.gone.retain(|row| row.name != name);
-        state.gone.push_back(row.clone());
-        let forgotten = if state.gone.len() > GONE { state.gone.pop_front() } else { None };
+        drivers.gone.retain(|row| row.name != name);
+        drivers.gone.push_back(row.clone());
+        let forgotten = if drivers.gone.len() > GONE { drivers.gone.pop_front() } else { None };
         if let Some(oldest) = forgotten {
             self.table.remove(DriverKind::Csi, &oldest.name);
         }
-        drop(state);
+        drop(drivers);
         self.table.put(row);
         self.note(DriverNote { driver: name.clone(), kind: EventKind::Warning, reason: "DriverRemoved", message });
         Some(name)
     }
 
-    /// Shows a driver no more that could not be registered; one of its name that was in service before is shown as gone again.
-    fn show_no_more(&self, state: &State, name: &str) {
-        match state.gone(name) {
+    /// Hides a driver that could not be registered; a removed one of its name is shown again.
+    fn hide(&self, drivers: &DriverSets, name: &str) {
+        match drivers.gone(name) {
             Some(row) => drop(self.table.put(row)),
             None => drop(self.table.remove(DriverKind::Csi, name)),
         }
     }
 
     fn connection(&self, driver: &str) -> Result<Connection, DriverFailure> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = state.registered.get(driver) {
+        let drivers = self.read();
+        if let Some(found) = drivers.registered.get(driver) {
             return Ok(found.connection.clone());
         }
-        let known: Vec<&str> = state.registered.keys().map(String::as_str).collect();
+        let known: Vec<&str> = drivers.registered.keys().map(String::as_str).collect();
         let known =
             if known.is_empty() { "none is".to_owned() } else { format!("registered are {}", known.join(", ")) };
         let way_out = match &self.folder {
-            Some(folder) => format!("its registrar makes a socket in {}", folder.display()),
-            None => {
-                "start volhost with --plugin-registry and the folder that registrars make their sockets in".to_owned()
-            }
+            Some(folder) => format!("its registrar creates a socket in {}", folder.display()),
+            None => "start volhost with --plugin-registry and the folder in which registrars create their sockets"
+                .to_owned(),
         };
         Err(DriverFailure::NotSent(format!("CSI driver {driver} is not registered on this node; {known}; {way_out}")))
     }
@@ -317,37 +361,39 @@ impl Drivers for CsiDrivers {
             method.parse().map_err(|_| DriverFailure::NotSent(format!("{method:?} is no method")))?;
         let (answer, answered) = sync_channel(1);
         self.runtime.spawn(async move {
-            // Nobody waits any more only when the thread has given up.
+            // The receiver goes only when the thread has given up.
             let _ = answer.send(connection.call(method, request, deadline).await);
         });
         let outcome = match answered.recv_timeout(deadline + SLACK) {
             Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => Err(DriverFailure::Unanswered("nobody answered in time".to_owned())),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(DriverFailure::Unanswered("the driver did not answer in time".to_owned()))
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 Err(DriverFailure::Unanswered("volhost ended before the driver answered".to_owned()))
             }
         };
         if matches!(outcome, Err(DriverFailure::NotSent(_) | DriverFailure::Unanswered(_)))
-            && let Some(suspect) = self.suspicion(driver)
+            && let Some(probe_now) = self.probe_now(driver)
         {
-            suspect.notify_one();
+            probe_now.notify_one();
         }
         outcome
     }
 
     fn node_id(&self, driver: &str) -> Option<String> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        state.registered.get(driver).map(|driver| driver.about_node.node_id.clone())
+        let drivers = self.read();
+        drivers.registered.get(driver).map(|driver| driver.node_info.node_id.clone())
     }
 
     fn volume_limit(&self, driver: &str) -> Option<u32> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        state.registered.get(driver).and_then(|driver| driver.about_node.volume_limit)
+        let drivers = self.read();
+        drivers.registered.get(driver).and_then(|driver| driver.node_info.volume_limit)
     }
 
     fn ask_again(&self, driver: &str) {
-        if let Some(asked) = self.asking(driver) {
-            asked.notify_one();
+        if let Some(refresh_now) = self.refresh_now(driver) {
+            refresh_now.notify_one();
         }
     }
 }

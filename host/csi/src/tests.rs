@@ -13,7 +13,7 @@ use volhost_proto::csi::*;
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Knows its name, is not ready, and says too much of its capabilities.
+/// Answers with its name, is not ready, and lists too many capabilities.
 struct Driver;
 
 #[tonic::async_trait]
@@ -56,7 +56,7 @@ async fn ask(connection: &Connection, call: &str, deadline: Duration) -> Result<
 }
 
 #[tokio::test]
-async fn an_answer_a_status_and_too_much_are_told_apart() {
+async fn an_answer_a_status_and_an_oversized_answer_are_distinguished() {
     let (_folder, socket) = socket();
     let _server = serve(&socket);
     let connection = Connection::new(&socket);
@@ -70,11 +70,11 @@ async fn an_answer_a_status_and_too_much_are_told_apart() {
 }
 
 #[tokio::test]
-async fn what_was_never_sent_is_told_from_what_was_not_answered() {
+async fn an_unsent_call_is_distinguished_from_an_unanswered_one() {
     let (_folder, socket) = socket();
     let connection = Connection::new(&socket);
-    let nobody = ask(&connection, "Probe", LONG).await;
-    assert!(matches!(&nobody, Err(DriverFailure::NotSent(why)) if why.contains("No such file")), "{nobody:?}");
+    let absent = ask(&connection, "Probe", LONG).await;
+    assert!(matches!(&absent, Err(DriverFailure::NotSent(why)) if why.contains("No such file")), "{absent:?}");
     let silent = UnixListener::bind(&socket).unwrap();
     let waited = ask(&connection, "Probe", Duration::from_millis(50)).await;
     assert!(matches!(&waited, Err(DriverFailure::Unanswered(_))), "{waited:?}");

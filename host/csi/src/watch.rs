@@ -1,4 +1,4 @@
-//! Watches the registry folder: each socket in it is a driver that wants to register, until the socket goes.
+//! Watches the registry folder: each socket in it is a driver to register until the socket is gone.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use notify::{RecursiveMode, Watcher as _};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use volhost_folder_watch::{Below, FolderWatch};
 use volhost_model::BackOff;
 
 use super::registry::CsiDrivers;
@@ -18,65 +17,45 @@ use super::{health, refresh, registration};
 /// How deep folders may lie in the registry's.
 const DEPTH: usize = 8;
 
-/// What tells a socket from an older one of the same path: device, inode, and when it was made.
+/// Distinguishes a socket from an older one of the same path: device, inode, and creation time.
 type Stamp = (u64, u64, Option<SystemTime>);
 
-/// A socket that is there.
+/// A socket in the folder.
 struct Socket {
     stamp: Stamp,
     /// Ends its registration.
     gone: CancellationToken,
 }
 
-/// Registers the driver behind each socket in the folder, again when the socket is made anew, and forgets it when the socket goes,
-/// until `shutdown`. Names that begin with a dot are passed over. A folder that is missing is made, with mode 0750, as the kubelet does.
+/// Registers the driver behind each socket in the folder, again when the socket is replaced, and removes it when the socket is
+/// gone, until `shutdown`. Names that begin with a dot are skipped. A missing folder is created with mode 0750, as by the kubelet.
 pub async fn watch(folder: PathBuf, drivers: Arc<CsiDrivers>, shutdown: CancellationToken) {
-    let (poke, mut poked) = mpsc::channel::<()>(1);
-    let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        if event.map_or(true, |event| !matches!(event.kind, notify::EventKind::Access(_))) {
-            // A full channel means that a look is due already.
-            let _ = poke.try_send(());
-        }
-    });
-    let mut watcher = match watcher {
-        Ok(watcher) => watcher,
+    let mut watch = match FolderWatch::folder(&folder, Below::Tree(DEPTH)) {
+        Ok(watch) => watch,
         Err(error) => {
             warn!(%error, "the plugin registry cannot be watched; CSI drivers are not registered");
             return;
         }
     };
     let mut sockets: BTreeMap<PathBuf, Socket> = BTreeMap::new();
-    let mut watched = false;
     loop {
-        if !watched {
-            if let Err(error) = make(&folder) {
-                warn!(folder = %folder.display(), %error, "the folder of the plugin registry cannot be made");
-            }
-            // The one above too: there it is seen that the folder is removed and made again.
-            if let Some(parent) = folder.parent() {
-                let _ = watcher.watch(parent, RecursiveMode::NonRecursive);
-            }
-            match watcher.watch(&folder, RecursiveMode::Recursive) {
-                Ok(()) => watched = true,
-                Err(error) => warn!(folder = %folder.display(), %error, "the plugin registry cannot be watched"),
-            }
+        if let Err(error) = create(&folder) {
+            warn!(folder = %folder.display(), %error, "the folder of the plugin registry cannot be created");
+        }
+        if let Err(error) = watch.arm() {
+            warn!(folder = %folder.display(), %error, "the plugin registry cannot be watched");
         }
         let mut found = BTreeMap::new();
         list(&folder, DEPTH, &mut found);
         follow(&mut sockets, &found, &drivers, &shutdown);
         tokio::select! {
             () = shutdown.cancelled() => return,
-            poked = poked.recv() => {
-                if poked.is_none() {
-                    return;
-                }
-                watched &= folder.is_dir();
-            }
+            () = watch.changed() => {}
         }
     }
 }
 
-/// Begins the registration of sockets that are new, and ends that of those that are gone.
+/// Starts the registration of new sockets, and ends that of sockets that are gone.
 fn follow(
     sockets: &mut BTreeMap<PathBuf, Socket>,
     found: &BTreeMap<PathBuf, Stamp>,
@@ -102,7 +81,7 @@ fn follow(
     }
 }
 
-/// Registers the driver behind a socket, however often that takes, and keeps what it says of this node up to date.
+/// Registers the driver behind a socket, with back-off, and then keeps its node info and health up to date.
 async fn keep_trying(socket: PathBuf, drivers: Arc<CsiDrivers>, gone: CancellationToken) {
     let mut failures = 0_u32;
     loop {
@@ -113,19 +92,19 @@ async fn keep_trying(socket: PathBuf, drivers: Arc<CsiDrivers>, gone: Cancellati
         };
         let error = match outcome {
             Ok(name) => {
-                let Some(asked) = drivers.asking(&name) else { return };
-                let Some(suspect) = drivers.suspicion(&name) else { return };
+                let Some(refresh_now) = drivers.refresh_now(&name) else { return };
+                let Some(probe_now) = drivers.probe_now(&name) else { return };
                 let objects = drivers.objects.csi_driver_changes();
                 tokio::select! {
                     () = gone.cancelled() => {}
-                    () = refresh::keep_current(&drivers, &name, asked, objects) => {}
-                    () = health::keep_watch(&drivers, &name, suspect) => {}
+                    () = refresh::keep_current(&drivers, &name, refresh_now, objects) => {}
+                    () = health::keep_probing(&drivers, &name, probe_now) => {}
                 }
                 return;
             }
             Err(error) => error,
         };
-        warn!(socket = %socket.display(), %error, "CSI driver not registered; it is tried again");
+        warn!(socket = %socket.display(), %error, "CSI driver not registered; registration is tried again");
         drivers.failed(&socket, registration::failed_row(&socket, &error));
         failures = failures.saturating_add(1);
         tokio::select! {
@@ -135,12 +114,12 @@ async fn keep_trying(socket: PathBuf, drivers: Arc<CsiDrivers>, gone: Cancellati
     }
 }
 
-fn make(folder: &Path) -> std::io::Result<()> {
+fn create(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o750).create(folder)
 }
 
-/// The sockets in a folder and those below it. What cannot be read has none.
+/// The sockets in a folder and below it. A folder that cannot be read counts as empty.
 fn list(folder: &Path, depth: usize, found: &mut BTreeMap<PathBuf, Stamp>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().as_encoded_bytes().starts_with(b".") {

@@ -1,17 +1,15 @@
 //! Follows the drivers' folder: drivers that are installed, replaced or removed while volhost runs.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use notify::event::{AccessKind, AccessMode};
-use notify::{EventKind, RecursiveMode, Watcher};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use volhost_driver_table::{DriverRow, DriverTable};
+use volhost_folder_watch::{Below, FolderWatch, changed};
 use volhost_model::BackOff;
 use volhost_model::driver_programs::DriverAnswer;
 use volhost_model::view::{DriverKind, DriverState};
@@ -79,17 +77,22 @@ pub async fn watch(
     reload: Arc<Notify>,
     shutdown: CancellationToken,
 ) {
-    let (poke, mut poked) = mpsc::channel::<()>(1);
     let (ended, mut ends) = mpsc::channel::<InitEnd>(16);
-    let mut watching = Watching::new(drivers.folder().to_owned(), poke);
+    let mut watch = FolderWatch::folder(drivers.folder(), Below::Folders)
+        .inspect_err(|error| {
+            warn!(%error, "the folder of FlexVolume drivers cannot be watched; send SIGHUP after changing it");
+        })
+        .ok();
     let mut scanner = Scanner { drivers, table, events, ended, seen: BTreeMap::new() };
     loop {
-        watching.arm();
+        if let Some(Err(error)) = watch.as_mut().map(FolderWatch::arm) {
+            warn!(%error, "a folder of FlexVolume drivers cannot be watched");
+        }
         scanner.scan().await;
         let due = scanner.start_due_inits();
         tokio::select! {
             () = shutdown.cancelled() => return,
-            Some(()) = poked.recv() => {}
+            () = changed(&mut watch) => {}
             Some(end) = ends.recv() => scanner.finish_init(end).await,
             () = reload.notified() => scanner.retry_all(),
             () = sleep_until(due) => {}
@@ -97,55 +100,7 @@ pub async fn watch(
     }
 }
 
-/// The inotify side.
-struct Watching {
-    folder: PathBuf,
-    watcher: Option<notify::RecommendedWatcher>,
-}
-
-impl Watching {
-    fn new(folder: PathBuf, poke: mpsc::Sender<()>) -> Self {
-        let within = folder.clone();
-        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            if event.map_or(true, |event| concerns(&within, &event)) {
-                // A full channel means that a scan is due already.
-                let _ = poke.try_send(());
-            }
-        });
-        let watcher = watcher.inspect_err(|error| {
-            warn!(%error, "the folder of FlexVolume drivers cannot be watched; send SIGHUP after changing it");
-        });
-        Self { folder, watcher: watcher.ok() }
-    }
-
-    /// Watches the folder, each driver's folder in it, and the nearest existing folder above it, where a removed one is seen to come
-    /// back. Called before each scan, so that no change between the two is missed; a folder that is watched already stays so.
-    fn arm(&mut self) {
-        let Some(watcher) = &mut self.watcher else { return };
-        let above = self.folder.ancestors().skip(1).find(|above| above.is_dir());
-        let inside = std::fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let folders: Vec<PathBuf> = inside.filter(|path| path.is_dir()).collect();
-        for folder in above.into_iter().chain([self.folder.as_path()]).chain(folders.iter().map(PathBuf::as_path)) {
-            match watcher.watch(folder, RecursiveMode::NonRecursive) {
-                // The removal of one that is gone is seen from above.
-                Err(error) if folder.exists() => {
-                    warn!(folder = %folder.display(), %error, "a folder of FlexVolume drivers cannot be watched");
-                }
-                _ => {}
-            }
-        }
-    }
-}
-
-/// Whether the event may have changed the folder's drivers. Running a driver is an event too, and must not cause another scan.
-fn concerns(folder: &Path, event: &notify::Event) -> bool {
-    let reading = matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write));
-    !reading
-        && (event.paths.is_empty()
-            || event.paths.iter().any(|path| path.starts_with(folder) || folder.starts_with(path)))
-}
-
-/// What was seen of the folder, and who is notified of changes.
+/// The results of the last scan, and the receivers of changes.
 struct Scanner {
     drivers: Arc<FlexDrivers>,
     table: Arc<DriverTable>,

@@ -221,7 +221,7 @@ impl Node {
         let table = Arc::new(DriverTable::new(changes.clone(), clock));
         let (registered, mut ready) = mpsc::unbounded_channel();
         let drivers = CsiDrivers::new(options.plugin_registry.clone(), table.clone(), objects.clone(), registered);
-        let drivers = Arc::new(drivers.on_node(options.identity.labels.clone()));
+        let drivers = Arc::new(drivers.with_labels(options.identity.labels.clone()));
         let known = (objects.clone(), drivers.clone());
         let (ended, mut endings) = mpsc::unbounded_channel();
         let (begun, mut options) = tokio::task::spawn_blocking(move || (begin(&options, known, ended), options))

@@ -1,4 +1,4 @@
-//! Takes plugins into service and out of it: when a file was loaded, when the operator's grants have
+//! Puts plugins into service and retires them: when a file was loaded, when the operator's grants have
 //! changed, when the file is gone.
 
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::refusals::{RegistryError, missing};
 use super::registry::{PluginRegistry, State};
 
 impl PluginRegistry {
-    /// Loads the file and takes its plugin into service, in place of an older version from the same
+    /// Loads the file and puts its plugin into service, in place of an older version from the same
     /// file. Blocking: compiles when the cache lacks it. None: the plugin claims a name or source
     /// without an owner, and waits for [`PluginRegistry::settle`].
     ///
@@ -23,7 +23,7 @@ impl PluginRegistry {
         self.admit(file, self.runtime.load(file))
     }
 
-    /// Takes the plugin of a loaded file into service, in place of an older version from the same
+    /// Puts the plugin of a loaded file into service, in place of an older version from the same
     /// file, or keeps the reason why there is none. None: the plugin claims a name or source without an
     /// owner, and waits for [`PluginRegistry::settle`]. Blocking: writes to the disk.
     ///
@@ -36,7 +36,7 @@ impl PluginRegistry {
     ) -> Result<Option<PluginName>, RegistryError> {
         // A candidate of this file was loaded before: with other content, or by other grants.
         self.write().candidates.remove(file);
-        let loaded = loaded.map_err(|error| self.held(file, error));
+        let loaded = loaded.map_err(|error| self.pending(file, error));
         let outcome = loaded.and_then(|plugin| self.put_into_service(file, &plugin, None));
         self.note_outcome(file, outcome.as_ref().map(drop));
         outcome
@@ -56,7 +56,7 @@ impl PluginRegistry {
         outcomes
     }
 
-    /// Keeps for users how the loading of a file ended.
+    /// Keeps the outcome of loading a file, for users.
     fn note_outcome(&self, file: &Path, outcome: Result<(), &RegistryError>) {
         let mut state = self.write();
         state.waiting.remove(file);
@@ -78,8 +78,8 @@ impl PluginRegistry {
         }
     }
 
-    /// A file whose plugin is refused for want of a right, while an older version of it runs, is held.
-    fn held(&self, file: &Path, error: LoadError) -> RegistryError {
+    /// The refusal of a file that lacks a grant or an approval: pending, if an older version of its plugin runs.
+    fn pending(&self, file: &Path, error: LoadError) -> RegistryError {
         let (plugin, version, digest) = match error.problem.as_ref() {
             LoadProblem::NotGranted(refused) => (&refused.plugin, &refused.version, &refused.digest),
             LoadProblem::OtherContent(refused) => (&refused.plugin, &refused.version, &refused.digest),
@@ -93,14 +93,18 @@ impl PluginRegistry {
         };
         let (name, version, running) = (plugin.clone(), version.clone(), running.version.clone());
         match error.problem.as_ref() {
-            LoadProblem::NotGranted(refused) => {
-                RegistryError::Held { name, version, digest: digest.clone(), running, missing: missing(refused) }
-            }
-            _ => RegistryError::HeldContent { name, version, digest: digest.clone(), running },
+            LoadProblem::NotGranted(refused) => RegistryError::PendingGrant {
+                name,
+                version,
+                digest: digest.clone(),
+                running,
+                missing: missing(refused),
+            },
+            _ => RegistryError::PendingContent { name, version, digest: digest.clone(), running },
         }
     }
 
-    /// Takes what the operator grants from now on. Returns the files whose plugins are to be loaded
+    /// Applies the operator's new grants. Returns the files whose plugins are to be loaded
     /// again; none if the grants are what they were. Files that are being loaded are to be loaded
     /// again, too: the registry does not know them.
     pub fn regrant(&self, grants: GrantPolicy) -> Option<Vec<PathBuf>> {
@@ -125,7 +129,7 @@ impl PluginRegistry {
         Some(files.chain(state.failed.keys().cloned()).collect())
     }
 
-    /// Retires the plugin of a file that is what it was, but may not run any more by what is granted now.
+    /// Retires the plugin of an unchanged file that may not run any more under the new grants.
     pub fn retire_ungranted(&self, file: &Path, error: &RegistryError) -> Option<PluginName> {
         let (plugin, digest) = error.lacks_right()?;
         let rights = self.source_rights();
@@ -185,7 +189,7 @@ impl PluginRegistry {
         Ok(Some(name))
     }
 
-    /// The file is gone: its plugin serves tear-downs only from now on.
+    /// The file is gone: its plugin only unpublishes and unstages from now on.
     pub fn remove(&self, file: &Path) -> Option<PluginName> {
         let rights = self.source_rights();
         let mut state = self.write();

@@ -1,5 +1,5 @@
-//! What this node has settled of plugins: which content uses a grant that names none, and which plugin serves a source that
-//! several could claim. It outlives the daemon and the machine, so that no start asks again who comes first.
+//! The approvals of this node: which content uses a grant that names none, and which plugin serves a source that
+//! several could claim. They outlive the daemon and the machine, so that the order of a start decides nothing again.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -31,7 +31,7 @@ pub enum ApprovalsError {
     /// It cannot be written down.
     #[error("the record {FOLDER}/{FILE} of approved plugins cannot be written: {0}")]
     Content(#[source] serde_json::Error),
-    /// The record could not be read before. It can be now, and says otherwise.
+    /// The record could not be read before. It can be read now, and differs.
     #[error("by the record {FOLDER}/{FILE} the grant belongs to another content (sha256 {0})")]
     Bound(String),
 }
@@ -162,7 +162,7 @@ impl Approvals {
         let mut new = record.settled.clone();
         new.bound.retain(|name, _| PluginName::new(name.clone()).is_ok_and(|name| binds(&name)));
         if let Err(error) = self.replace(&mut record, new) {
-            warn!(%error, "a grant that was taken back is still bound to the content that used it");
+            warn!(%error, "a revoked grant is still bound to the content that used it");
         }
     }
 

@@ -13,7 +13,7 @@ use volhost_objects::populate::{NoChoice, PluginCatalog, PluginChoice};
 
 /// Sources that name a driver: several plugins can share the field, one a driver.
 const DRIVER_SOURCES: [&str; 2] = ["csi", "flexVolume"];
-/// The interface by which a volume is made of other volumes of its pod.
+/// The interface by which a volume is composed of other volumes of its pod.
 const POD_VOLUMES: &str = "pod-volumes";
 
 impl PluginCatalog for PluginRegistry {
@@ -36,7 +36,7 @@ impl PluginCatalog for PluginRegistry {
         let info = plugin.info();
         if spec.is_block() && !plugin.exports(Capability::BlockMapper) {
             return Err(format!(
-                "volume {} has volumeMode Block, and plugin {} cannot hand volumes over as devices; use volumeMode Filesystem, or another plugin",
+                "volume {} has volumeMode Block, and plugin {} cannot map volumes as devices; use volumeMode Filesystem, or another plugin",
                 spec.name, info.name
             )
             .into());
@@ -60,7 +60,7 @@ impl PluginCatalog for PluginRegistry {
     }
 }
 
-/// What the node has to do with a volume before any pod can use it.
+/// What the node does with a volume before a pod can use it.
 #[derive(Debug, Default)]
 struct OnNode {
     /// The plugin's name for it; none for a volume that is its pod's alone.
@@ -71,12 +71,12 @@ struct OnNode {
     attach_limit: Option<u32>,
     attach_limit_of: Option<NamedLimit>,
     refreshed: bool,
-    /// The pod's other volumes that it is made of.
+    /// The pod's other volumes that it is composed of.
     needs: Vec<String>,
 }
 
 impl PluginRegistry {
-    /// What a plugin that neither attaches nor stages nor uses the pod's other volumes says of a volume changes nothing here, so it is not asked.
+    /// A plugin that neither attaches nor stages nor uses the pod's other volumes is not asked: its answer would change nothing here.
     fn on_node(&self, plugin: &Arc<Plugin>, spec: &Arc<VolumeSpec>) -> Result<OnNode, NoChoice> {
         let stages = if spec.is_block() { Capability::BlockMapper } else { Capability::Stager };
         let (attaches, stages) = (plugin.exports(Capability::Attacher), plugin.exports(stages));
@@ -84,8 +84,8 @@ impl PluginRegistry {
         if !attaches && !stages && !uses_others {
             return Ok(OnNode::default());
         }
-        let said = self.identified(plugin, spec)?;
-        let (needs, refreshed) = (said.needs, said.refreshed);
+        let answer = self.identified(plugin, spec)?;
+        let (needs, refreshed) = (answer.needs, answer.refreshed);
         if !needs.is_empty() && !uses_others {
             let name = &plugin.info().name;
             return Err(format!(
@@ -94,18 +94,18 @@ impl PluginRegistry {
             )
             .into());
         }
-        let attachable = attaches && said.attachable.unwrap_or(true);
-        // A device is always made ready for the node first.
-        let stageable = stages && (spec.is_block() || said.stageable.unwrap_or(true));
+        let attachable = attaches && answer.attachable.unwrap_or(true);
+        // A device is always staged first.
+        let stageable = stages && (spec.is_block() || answer.stageable.unwrap_or(true));
         if !attachable && !stageable {
             return Ok(OnNode { needs, refreshed, ..OnNode::default() });
         }
         let plugin = &plugin.info().name;
-        let name = said.name.ok_or_else(|| {
-            format!("plugin {plugin} attaches or mounts volumes for the node and gives this one no name; it is the plugin's fault")
+        let name = answer.name.ok_or_else(|| {
+            format!("plugin {plugin} attaches or stages volumes and gives this one no name; it is the plugin's fault")
         })?;
-        let (selinux_mount, attach_limit) = (said.selinux_mount, said.attach_limit);
-        let attach_limit_of = said.attach_limit_of.map(|(names, limit)| NamedLimit { names, limit });
+        let (selinux_mount, attach_limit) = (answer.selinux_mount, answer.attach_limit);
+        let attach_limit_of = answer.attach_limit_of.map(|(names, limit)| NamedLimit { names, limit });
         let name = Some(name);
         Ok(OnNode { name, attachable, stageable, selinux_mount, attach_limit, attach_limit_of, refreshed, needs })
     }

@@ -1,5 +1,5 @@
 //! Which of the loaded files may have the name and the sources that their plugins claim. The order in which files are loaded
-//! decides nothing: who was approved keeps what it has, and of several new claimants none gets it.
+//! decides nothing: an approved plugin keeps what it has, and of several new claimants none gets it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(super) enum Right {
     Granted,
 }
 
-/// Another file of the same look whose claims are open.
+/// Another file of the same scan whose claims are open.
 #[derive(Debug)]
 pub(super) struct Rival {
     pub(super) file: PathBuf,
@@ -44,7 +44,7 @@ impl Rival {
 pub(super) enum Claim {
     /// It may run, and owns these of its sources because no other plugin does.
     Good(Vec<String>),
-    /// It claims something that is nobody's yet. Another file of the same look may claim it, too.
+    /// It claims something that is still free. Another file of the same scan may claim it, too.
     Open,
 }
 
@@ -75,7 +75,7 @@ impl SourceRights {
 }
 
 impl State {
-    /// Decides anew which plugin serves which source. The plugin with the best right serves it; the
+    /// Decides again which plugin serves which source. The plugin with the best right serves it; the
     /// order in which the plugins came into service does not matter.
     pub(super) fn assign_sources(&mut self, rights: &SourceRights) {
         let mut sources: BTreeMap<String, (PluginName, Right)> = BTreeMap::new();
@@ -103,7 +103,7 @@ impl PluginRegistry {
         SourceRights { grants: self.runtime.grants(), owners: self.approvals.owners() }
     }
 
-    /// Checks what the plugin of a file claims against what others have. With `rivals`, the other files of the look that wait, open claims
+    /// Checks what the plugin of a file claims against what others have. With `rivals`, the other files of the scan that wait, open claims
     /// are decided. A source that another plugin serves by a better right is no reason to refuse it.
     pub(super) fn claim(
         &self,
@@ -168,7 +168,7 @@ impl PluginRegistry {
         if open && rivals.is_none() { Ok(Claim::Open) } else { Ok(Claim::Good(first)) }
     }
 
-    /// Whether the file may have its plugin's name; true when that is open as long as other files of the look may claim it.
+    /// Whether the file may have its plugin's name; true when that is open as long as other files of the scan may claim it.
     fn check_name(
         &self,
         state: &State,

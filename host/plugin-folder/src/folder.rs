@@ -1,4 +1,4 @@
-//! Watches the plugin folder and keeps the registry in step with it.
+//! Watches the plugin folder and keeps the registry up to date with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use notify::event::{AccessKind, AccessMode};
-use notify::{EventKind, RecursiveMode, Watcher};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use volhost_folder_watch::{Below, FolderWatch, changed};
 use volhost_model::PluginName;
 
 use super::grant_file::GrantFile;
@@ -19,15 +18,15 @@ use super::loader::{Loaded, Loader, Progress};
 use super::refusals::RegistryError;
 use super::registry::{PluginChanges, PluginRegistry};
 
-/// What tells a file from an older one of the same name.
+/// Distinguishes a file from an older one of the same name.
 type Stamp = (FileStamp, Option<FileStamp>);
 type FileStamp = (u64, u64, Option<SystemTime>);
 
-/// How long the first look may hold up the start for plugins whose code is cached. Loading one
+/// How long the first scan may delay the start for plugins whose code is cached. Loading one
 /// takes 2 ms.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 
-/// How long the plugins of the first look may be compiled until they count as missing. Volumes of
+/// How long the plugins of the first scan may be compiled until they count as missing. Volumes of
 /// gone pods, and volumes whose driver may have a plugin of its own, wait that long at the most;
 /// thirty plugins that the compiler refuses for their processor time fit in, for each processor.
 const ALL_LOADED: Duration = Duration::from_secs(300);
@@ -45,39 +44,29 @@ impl Drop for StopCompiling {
     }
 }
 
-/// Looks at the plugin folder, loads what is new or changed, retires what is gone, and does so again whenever the folder changes,
-/// until `shutdown`. What changed goes to `changes`; the first look is sent even when it found
+/// Scans the plugin folder, loads what is new or changed, retires what is gone, and does so again whenever the folder changes,
+/// until `shutdown`. What changed goes to `changes`; the first scan is sent even when it found
 /// nothing, and as soon as no file but those that must be compiled is left to load. `reload` asks
-/// for another look, and gives plugins that are quarantined or were refused by the compiler another
+/// for another scan, and gives plugins that are quarantined or were refused by the compiler another
 /// chance.
 pub async fn watch(
     folder: PathBuf,
     registry: Arc<PluginRegistry>,
-    grants: Option<GrantFile>,
+    mut grants: Option<GrantFile>,
     changes: mpsc::Sender<PluginChanges>,
     reload: Arc<Notify>,
     shutdown: CancellationToken,
 ) {
     let _stop = StopCompiling(Arc::clone(&registry));
-    let (poke, mut poked) = mpsc::channel::<()>(1);
-    // A full channel means that a look is due already.
-    let within = folder.clone();
-    let (granted, mut regranted) = mpsc::channel::<()>(1);
-    let mut grants = grants.map(|file| file.watched(granted));
-    let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        if event.map_or(true, |event| concerns(&within, &event)) {
-            let _ = poke.try_send(());
-        }
-    });
-    let mut watcher = match watcher {
-        Ok(watcher) => Some(watcher),
+    let mut grants_watch = grants.as_ref().and_then(GrantFile::watch);
+    let mut watch = match FolderWatch::folder(&folder, Below::Nothing) {
+        Ok(watch) => Some(watch),
         Err(error) => {
             warn!(%error, "the plugin folder cannot be watched; send SIGHUP after changing it");
             None
         }
     };
     let mut folder_now = Folder::new(folder.clone(), Arc::clone(&registry));
-    let mut watched = false;
     let mut look = Some(None);
     let mut found = PluginChanges::default();
     let mut is_first = true;
@@ -86,17 +75,8 @@ pub async fn watch(
     let mut record_due = Instant::now() + TRY_TO_RECORD;
     loop {
         if let Some(again) = look.take() {
-            if let Some(watcher) = watcher.as_mut().filter(|_| !watched) {
-                // The parent too: a folder that is removed and made again is seen there.
-                if let Some(parent) = folder.parent() {
-                    let _ = watcher.watch(parent, RecursiveMode::NonRecursive);
-                }
-                match watcher.watch(&folder, RecursiveMode::NonRecursive) {
-                    Ok(()) => watched = true,
-                    Err(error) => {
-                        warn!(folder = %folder.display(), %error, "the plugin folder cannot be watched");
-                    }
-                }
+            if let Some(Err(error)) = watch.as_mut().map(FolderWatch::arm) {
+                warn!(folder = %folder.display(), %error, "the plugin folder cannot be watched");
             }
             folder_now.look(again, &mut found).await;
         }
@@ -123,15 +103,16 @@ pub async fn watch(
                 record_due = Instant::now() + TRY_TO_RECORD;
                 folder_now.retry.extend(registry.not_recorded());
             }
-            Some(()) = poked.recv() => {
-                watched &= tokio::fs::metadata(&folder).await.is_ok_and(|found| found.is_dir());
-                look = Some(None);
+            () = changed(&mut watch) => look = Some(None),
+            () = changed(&mut grants_watch) => {
+                if let Some(Err(error)) = grants_watch.as_mut().map(FolderWatch::arm) {
+                    warn!(%error, "the file of grants cannot be watched");
+                }
+                look = Some(reread(&mut grants, &registry).await);
             }
-            Some(()) = regranted.recv() => look = Some(reread(&mut grants, &registry).await),
             () = reload.notified() => {
-                watched = false;
                 let forgetting = registry.clone();
-                // Done before the look, or given up with the host.
+                // Done before the scan, or given up with the host.
                 let _ = tokio::task::spawn_blocking(move || forgetting.forget_refusals()).await;
                 found.ready.extend(registry.release_all());
                 folder_now.retry_failed();
@@ -151,7 +132,7 @@ async fn reread(grants: &mut Option<GrantFile>, registry: &Arc<PluginRegistry>) 
         let again = match file.read() {
             Ok(policy) => registry.regrant(policy),
             Err(error) => {
-                warn!(%error, "the grants cannot be read again; those that were read before hold");
+                warn!(%error, "the grants cannot be read again; those that were read before stay in force");
                 None
             }
         };
@@ -163,13 +144,7 @@ async fn reread(grants: &mut Option<GrantFile>, registry: &Arc<PluginRegistry>) 
     again
 }
 
-/// Whether the event may have changed what the folder holds. Reading it is an event too, and must not lead to another look.
-fn concerns(folder: &Path, event: &notify::Event) -> bool {
-    let reading = matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write));
-    !reading && (event.paths.is_empty() || event.paths.iter().any(|path| path.starts_with(folder)))
-}
-
-/// The folder as it was seen last.
+/// The folder as of the last scan.
 struct Folder {
     path: PathBuf,
     registry: Arc<PluginRegistry>,
@@ -186,13 +161,13 @@ impl Folder {
         Self { path, registry, seen: BTreeMap::new(), loader, retry: BTreeSet::new() }
     }
 
-    /// One look: begins to load what is new or changed. A file that cannot be listed or read now
+    /// One scan: starts to load what is new or changed. A file that cannot be listed or read now
     /// keeps what it had. With `regranted`, grants have changed: loads these files again, and those
     /// that are being loaded.
     async fn look(&mut self, regranted: Option<Vec<PathBuf>>, found: &mut PluginChanges) {
         let folder = self.path.clone();
         let listed = tokio::task::spawn_blocking(move || list(&folder)).await;
-        let files = match listed.unwrap_or_else(|_| Err(std::io::Error::other("the look ended early"))) {
+        let files = match listed.unwrap_or_else(|_| Err(std::io::Error::other("the scan ended early"))) {
             Ok(files) => files,
             Err(error) => {
                 let folder = self.path.display();
@@ -243,7 +218,7 @@ impl Folder {
         }
     }
 
-    /// Once all is loaded, decides who gets the names and sources that nobody had.
+    /// Once all is loaded, decides which plugins get the names and sources that were free.
     async fn settle(&mut self, found: &mut PluginChanges) {
         if !self.loader.is_idle() || !self.registry.has_candidates() {
             return;
@@ -281,14 +256,14 @@ impl Folder {
     }
 }
 
-/// What has become of a file: the plugin that is in service, none while that is to be settled; and the one that was retired.
+/// The outcome of a file: the plugin in service, none while that is to be settled; and the plugin that was retired.
 struct Admitted {
     file: PathBuf,
     outcome: Result<Option<PluginName>, RegistryError>,
     retired: Option<PluginName>,
 }
 
-/// Takes what came of a file into the registry.
+/// Takes the outcome of a file into the registry.
 fn admit(registry: &PluginRegistry, (file, loaded): Loaded) -> Admitted {
     let outcome = registry.admit(&file, loaded);
     admitted(registry, file, outcome)
@@ -300,7 +275,7 @@ fn admitted(registry: &PluginRegistry, file: PathBuf, outcome: Result<Option<Plu
     Admitted { file, outcome, retired }
 }
 
-/// Notes what has become of a file.
+/// Logs and reports the outcome of a file.
 fn note(Admitted { file, outcome, retired }: Admitted, found: &mut PluginChanges) {
     match outcome {
         Ok(None) => found.waiting.push(file),
@@ -336,7 +311,7 @@ fn stamp(metadata: &std::fs::Metadata) -> FileStamp {
     (metadata.ino(), metadata.len(), metadata.modified().ok())
 }
 
-/// What tells the signature beside a plugin's file from an older one; none when there is none.
+/// Distinguishes the signature beside a plugin's file from an older one; none without a signature.
 fn signature_of(plugin: &Path) -> Option<FileStamp> {
     std::fs::metadata(volhost_runtime::signature_file(plugin)).ok().map(|metadata| stamp(&metadata))
 }

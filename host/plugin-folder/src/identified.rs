@@ -1,4 +1,4 @@
-//! What plugins say of volumes, remembered, and the questions that are open.
+//! Plugins' answers to `identify`, cached, and the open questions.
 //!
 //! ```text
 //!  choose(volume) --known and current--> answer
@@ -13,11 +13,13 @@
 //! the drivers: that is all that `identify` may look at. A refusal is asked again after a back-off
 //! besides, because a busy machine can make an honest plugin miss its deadline.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use lru::LruCache;
 use sha2::{Digest, Sha256};
+use thiserror::Error;
 use volhost_model::text::lower_hex;
 use volhost_model::{BackOff, PluginName, VolumeSpec};
 use volhost_runtime::{CallError, Identified, Plugin};
@@ -25,17 +27,16 @@ use volhost_runtime::{CallError, Identified, Plugin};
 use super::registry::PluginRegistry;
 use volhost_objects::populate::NoChoice;
 
-/// How long a plugin's code may look at a volume. An honest one takes microseconds; the rest is for
-/// a busy machine.
+/// How long `identify` may run. An honest plugin takes microseconds; the rest is for a busy machine.
 const TIME: Duration = Duration::from_secs(1);
-/// How many answers are kept, the last used ones: more than a node has volumes, and some 20 MB at
-/// the most.
-const KEPT: usize = 65_536;
+/// How many answers are kept, the most recently used: more than a node has volumes, and some 20 MB
+/// at most.
+const MAX_ANSWERS: usize = 65_536;
 
 /// Names a question: the plugin, and a digest of the volume.
 pub type QuestionKey = (PluginName, [u8; 32]);
 
-/// A volume that a plugin is to be asked about.
+/// A volume for which a plugin is to be asked.
 #[derive(Debug, Clone)]
 pub struct Question {
     key: QuestionKey,
@@ -44,75 +45,91 @@ pub struct Question {
     basis: Basis,
 }
 
-/// What came of a question.
+/// The outcome of a question.
 #[derive(Debug)]
 pub struct Answer {
     question: Question,
-    /// None: the plugin was not asked, because it is quarantined.
+    /// None if the plugin was not asked, because it is quarantined.
     outcome: Option<Result<Identified, CallError>>,
 }
 
-/// What an answer means for what waits for it.
+/// What an answer means for the pods that wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
-    /// It differs from the answer before, or is out of date already: what waits is resolved again.
+    /// It differs from the answer before, or is out of date already: the pods are resolved again.
     New,
-    /// It is the answer before: nothing waits any more.
+    /// It equals the answer before: nothing waits any more.
     Same,
-    /// It is the refusal before, and the plugin is asked again later.
+    /// It equals the refusal before, and the plugin is asked again later.
     SameRefusal,
 }
 
-/// What an answer was given on.
+/// The inputs of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Basis {
     /// The plugin's code.
     digest: String,
-    /// The objects.
+    /// The revision of the objects.
     revision: u64,
-    /// The drivers.
+    /// The revision of the drivers.
     drivers: u64,
 }
 
-/// What is known of one volume.
+/// Why a plugin gave no answer, for the user.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+struct Refusal(String);
+
+/// The cached answer for one volume.
 #[derive(Debug, Default)]
-struct Known {
-    /// The last answer, and what it was given on.
-    answer: Option<(Result<Identified, String>, Basis)>,
+struct CachedAnswer {
+    /// The last answer, and its inputs.
+    answer: Option<(Result<Identified, Refusal>, Basis)>,
     is_asked: bool,
     /// Refusals in a row.
     refusals: u32,
-    /// When a refusal is asked again.
+    /// When the plugin is asked again after a refusal.
     retry_at: Option<Instant>,
-    /// When it was used last, in uses.
-    used: u64,
 }
 
 /// Answers and questions.
-#[derive(Debug, Default)]
-struct State {
-    known: HashMap<QuestionKey, Known>,
-    /// The volumes by their last use, the oldest first.
-    by_use: BTreeMap<u64, QuestionKey>,
-    uses: u64,
+#[derive(Debug)]
+struct Answers {
+    /// At most [`MAX_ANSWERS`] after each look-up.
+    cached: LruCache<QuestionKey, CachedAnswer>,
     /// Counts the changes of drivers.
     drivers: u64,
-    /// What is to be asked.
+    /// Questions to be asked.
     open: Vec<Question>,
     /// Asked or to be asked, without any answer before.
     unanswered: HashSet<QuestionKey>,
-    /// What the resolving that goes on has used and may change.
+    /// Questions that were looked up since the last [`PluginRegistry::take_awaited`], and whose
+    /// answers may change.
     awaited: BTreeSet<QuestionKey>,
     retries: BTreeSet<(Instant, QuestionKey)>,
 }
 
+impl Default for Answers {
+    fn default() -> Self {
+        Self {
+            // `forget_oldest` bounds it: a forgotten answer has traces elsewhere.
+            cached: LruCache::unbounded(),
+            drivers: 0,
+            open: Vec::new(),
+            unanswered: HashSet::new(),
+            awaited: BTreeSet::new(),
+            retries: BTreeSet::new(),
+        }
+    }
+}
+
 /// Answers by plugin and volume.
 #[derive(Debug, Default)]
-pub(super) struct IdentifiedVolumes(Mutex<State>);
+pub(super) struct IdentifiedVolumes(Mutex<Answers>);
 
 impl IdentifiedVolumes {
-    /// Each change is whole at any moment.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    /// Locks the answers. A panic leaves them consistent: each change is complete at any moment.
+    fn lock(&self) -> MutexGuard<'_, Answers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -130,7 +147,7 @@ impl Answer {
         &self.question.key.0
     }
 
-    /// No thread could ask the plugin.
+    /// The answer if no thread could ask the plugin.
     pub fn none(question: Question) -> Self {
         let reason = "no thread of volhost could ask the plugin".to_owned();
         Self { question, outcome: Some(Err(CallError::Sandbox { reason })) }
@@ -138,29 +155,27 @@ impl Answer {
 }
 
 impl PluginRegistry {
-    /// Has plugins asked again what volumes are: a driver has changed, and what it can do may have
-    /// been part of it.
+    /// Has plugins asked again after a driver has changed: its capabilities are an input of answers.
     pub fn forget_identified(&self) {
         self.identified.lock().drivers += 1;
     }
 
-    /// What the plugin says of the volume, as far as is known. Runs no plugin code.
+    /// Returns the plugin's cached answer for the volume. Runs no plugin code.
     ///
     /// # Errors
-    /// What the user reads: the field that is wrong, how the plugin failed, or that it has not
-    /// answered yet.
+    /// For the user: the field that is wrong, how the plugin failed, or that it has not answered yet.
     pub(super) fn identified(&self, plugin: &Arc<Plugin>, spec: &Arc<VolumeSpec>) -> Result<Identified, NoChoice> {
         let name = &plugin.info().name;
         let text = serde_json::to_vec(spec.as_ref()).map_err(|error| error.to_string())?;
         let key: QuestionKey = (name.clone(), Sha256::digest(&text).into());
         let quarantined = self.quarantined(name);
         let revision = self.revision();
-        let mut state = self.identified.lock();
-        let basis = Basis { digest: plugin.info().digest.clone(), revision, drivers: state.drivers };
+        let mut answers = self.identified.lock();
+        let basis = Basis { digest: plugin.info().digest.clone(), revision, drivers: answers.drivers };
         let question = Question { key: key.clone(), plugin: Arc::clone(plugin), spec: Arc::clone(spec), basis };
-        let answer = state.look_up(question, quarantined.is_none());
+        let answer = answers.look_up(question, quarantined.is_none());
         match (answer, quarantined) {
-            (Some(answer), _) => Ok(answer?),
+            (Some(answer), _) => Ok(answer.map_err(|refusal| refusal.to_string())?),
             (None, Some(fault)) => Err(format!(
                 "plugin {name} is quarantined and is not asked what the volume is; replace its file, or send SIGHUP to try it again; its last fault: {fault}"
             )
@@ -169,18 +184,18 @@ impl PluginRegistry {
         }
     }
 
-    /// The questions that have come up. Each is asked once, and its answer goes to
+    /// Takes the questions to be asked. Each is asked once, and its answer goes to
     /// [`Self::take_answer`].
     pub fn take_questions(&self) -> Vec<Question> {
         std::mem::take(&mut self.identified.lock().open)
     }
 
-    /// The questions whose answers may change what has been resolved since the last call.
+    /// Takes the questions whose answers may change what was resolved since the last call.
     pub fn take_awaited(&self) -> BTreeSet<QuestionKey> {
         std::mem::take(&mut self.identified.lock().awaited)
     }
 
-    /// Whether there are volumes of which no plugin has said anything yet, and is asked.
+    /// Whether a question is open that was never answered.
     pub fn is_asking(&self) -> bool {
         !self.identified.lock().unanswered.is_empty()
     }
@@ -193,7 +208,7 @@ impl PluginRegistry {
         Answer { question, outcome }
     }
 
-    /// Takes an answer. Returns its question, what it means, and whether the plugin is quarantined
+    /// Caches an answer. Returns its question, what it means, and whether the plugin is quarantined
     /// by it.
     pub fn take_answer(&self, answer: Answer) -> (QuestionKey, Meaning, bool) {
         let Answer { question, outcome } = answer;
@@ -213,17 +228,17 @@ impl PluginRegistry {
         (key, meaning, quarantined)
     }
 
-    /// When refusals are asked again next.
+    /// When the next refusal is retried.
     pub fn next_question(&self) -> Option<Instant> {
         self.identified.lock().retries.first().map(|(at, _)| *at)
     }
 
-    /// The refusals that are to be asked again now: what waits for them is to be resolved again.
+    /// Takes the refusals to retry now: the pods that wait for them are to be resolved again.
     pub fn due_questions(&self, now: Instant) -> Vec<QuestionKey> {
-        let mut state = self.identified.lock();
+        let mut answers = self.identified.lock();
         let mut due = Vec::new();
-        while let Some((at, key)) = state.retries.first().cloned().filter(|(at, _)| *at <= now) {
-            state.retries.remove(&(at, key.clone()));
+        while let Some((at, key)) = answers.retries.first().cloned().filter(|(at, _)| *at <= now) {
+            answers.retries.remove(&(at, key.clone()));
             due.push(key);
         }
         due
@@ -231,7 +246,7 @@ impl PluginRegistry {
 }
 
 impl Question {
-    /// Tells volumes of one plugin apart, for its quarantine.
+    /// Identifies the volume among those of its plugin, for the plugin's quarantine.
     fn volume(&self) -> String {
         let (plugin, digest) = &self.key;
         let digest = lower_hex(digest.iter().take(8));
@@ -239,16 +254,12 @@ impl Question {
     }
 }
 
-impl State {
-    /// The last answer, if there is any. Notes the question as open if the answer is missing or not
+impl Answers {
+    /// Returns the last answer, if there is any. Opens the question if the answer is missing or not
     /// current, and `may_ask`.
-    fn look_up(&mut self, question: Question, may_ask: bool) -> Option<Result<Identified, String>> {
+    fn look_up(&mut self, question: Question, may_ask: bool) -> Option<Result<Identified, Refusal>> {
         let key = question.key.clone();
-        self.uses += 1;
-        let uses = self.uses;
-        let known = self.known.entry(key.clone()).or_default();
-        self.by_use.remove(&std::mem::replace(&mut known.used, uses));
-        self.by_use.insert(uses, key.clone());
+        let known = self.cached.get_or_insert_mut(key.clone(), CachedAnswer::default);
         let is_current = known.answer.as_ref().is_some_and(|(_, basis)| *basis == question.basis)
             && known.retry_at.is_none_or(|at| at > Instant::now());
         let answer = known.answer.as_ref().map(|(answer, _)| answer.clone());
@@ -259,8 +270,8 @@ impl State {
             }
             self.open.push(question);
         }
-        // A plugin that is not asked answers nothing; when it is asked again, everything is
-        // resolved again.
+        // A plugin that is not asked gives no answer; when it may be asked again, everything is resolved
+        // again.
         if known.is_asked || may_ask && known.retry_at.is_some() {
             self.awaited.insert(key);
         }
@@ -272,12 +283,12 @@ impl State {
     /// up again once the plugin may be asked.
     fn withdraw(&mut self, key: &QuestionKey) {
         self.unanswered.remove(key);
-        if let Some(known) = self.known.get_mut(key) {
+        if let Some(known) = self.cached.peek_mut(key) {
             known.is_asked = false;
         }
     }
 
-    /// Keeps an answer.
+    /// Caches an answer.
     fn take(
         &mut self,
         question: Question,
@@ -288,13 +299,13 @@ impl State {
         let Question { key, basis, .. } = question;
         self.unanswered.remove(&key);
         let drivers = self.drivers;
-        // One that was forgotten meanwhile is asked anew.
-        let Some(known) = self.known.get_mut(&key) else { return Meaning::New };
+        // A question that was forgotten meanwhile is asked again.
+        let Some(known) = self.cached.peek_mut(&key) else { return Meaning::New };
         known.is_asked = false;
         if let Some(at) = known.retry_at.take() {
             self.retries.remove(&(at, key.clone()));
         }
-        let answer = outcome.map_err(|error| error.message());
+        let answer = outcome.map_err(|error| Refusal(error.message()));
         match &answer {
             Ok(_) => known.refusals = 0,
             Err(_) => {
@@ -315,12 +326,12 @@ impl State {
         }
     }
 
-    /// Forgets what has not been used for longest, if there is too much.
+    /// Forgets the least recently used answers beyond the bound.
     fn forget_oldest(&mut self) {
-        while self.known.len() > KEPT
-            && let Some((_, key)) = self.by_use.pop_first()
+        while self.cached.len() > MAX_ANSWERS
+            && let Some((key, known)) = self.cached.pop_lru()
         {
-            if let Some(at) = self.known.remove(&key).and_then(|known| known.retry_at) {
+            if let Some(at) = known.retry_at {
                 self.retries.remove(&(at, key.clone()));
             }
             self.unanswered.remove(&key);

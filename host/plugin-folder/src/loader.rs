@@ -8,7 +8,7 @@
 //!
 //! Each of the three steps has a queue of its own, so that plugins whose code is cached do not wait
 //! for the compiler. In each, plugins that come with volhost or that a grant names by content come
-//! before others, and have a place that others never get.
+//! before others, and have a slot that others never get.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use volhost_runtime::{CompileError, LoadError, LoadProblem, Plugin, compilers};
 
-use super::places::{Places, Rank};
 use super::registry::PluginRegistry;
+use super::slots::{Rank, Slots};
 
-/// What came of a file.
+/// The outcome of a file.
 pub(super) type Loaded = (PathBuf, Result<Arc<Plugin>, LoadError>);
 
 /// The files that are being loaded.
@@ -32,19 +32,19 @@ pub(super) struct Loader {
     loading: BTreeMap<PathBuf, Loading>,
 }
 
-/// The steps from a file to a plugin, and their places.
+/// The steps from a file to a plugin, and their slots.
 #[derive(Debug, Clone)]
 struct Steps {
     registry: Arc<PluginRegistry>,
-    /// One place for each processor.
-    hash: Arc<Places>,
+    /// One slot for each processor.
+    hash: Arc<Slots>,
     /// Likewise.
-    read: Arc<Places>,
+    read: Arc<Slots>,
     /// One for each compiler child that may run.
-    compile: Arc<Places>,
+    compile: Arc<Slots>,
 }
 
-/// How far a file is.
+/// The progress of a file.
 #[derive(Debug, Default)]
 struct Loading {
     is_compiling: bool,
@@ -63,7 +63,7 @@ enum Report {
 pub(super) struct Progress {
     /// Files whose plugins have to be compiled.
     pub(super) compiling: Vec<PathBuf>,
-    /// What came of files, by their names.
+    /// The outcomes of files, by their names.
     pub(super) loaded: Vec<Loaded>,
 }
 
@@ -71,8 +71,8 @@ impl Loader {
     pub(super) fn new(registry: Arc<PluginRegistry>) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let (reports, reported) = mpsc::unbounded_channel();
-        let (hash, read) = (Places::new(processors), Places::new(processors));
-        let steps = Steps { registry, hash, read, compile: Places::new(compilers()) };
+        let (hash, read) = (Slots::new(processors), Slots::new(processors));
+        let steps = Steps { registry, hash, read, compile: Slots::new(compilers()) };
         Self { steps, reports, reported, loading: BTreeMap::new() }
     }
 
@@ -86,7 +86,7 @@ impl Loader {
         let (steps, reports) = (self.steps.clone(), self.reports.clone());
         tokio::spawn(async move {
             let loaded = steps.load(&file, &reports).await;
-            // Nobody listens any more only when the host stops.
+            // The receiver goes only when the host stops.
             let _ = reports.send(Report::Loaded(Box::new((file, loaded))));
         });
     }
@@ -110,7 +110,7 @@ impl Loader {
     /// Waits until there is something to report. Cancel-safe.
     pub(super) async fn next(&mut self) -> Progress {
         let mut progress = Progress::default();
-        // The loader holds a sender itself, so there is always another report to come.
+        // The loader has a sender itself, so the channel never closes.
         let Some(first) = self.reported.recv().await else { return progress };
         self.take(first, &mut progress);
         while let Ok(report) = self.reported.try_recv() {
@@ -139,15 +139,15 @@ impl Loader {
 impl Steps {
     async fn load(self, file: &Path, reports: &mpsc::UnboundedSender<Report>) -> Result<Arc<Plugin>, LoadError> {
         let rank = self.rank(file).await;
-        let place = self.read.take(rank).await;
+        let slot = self.read.take(rank).await;
         let (registry, path) = (Arc::clone(&self.registry), file.to_owned());
         let read = tokio::task::spawn_blocking(move || registry.read_compiled(&path)).await;
-        drop(place);
+        drop(slot);
         if let Some(plugin) = read.unwrap_or_else(|_| Err(fault(file)))? {
             return Ok(plugin);
         }
         let _ = reports.send(Report::Compiling(file.to_owned()));
-        let _place = self.compile.take(rank).await;
+        let _slot = self.compile.take(rank).await;
         let (registry, path) = (self.registry, file.to_owned());
         tokio::task::spawn_blocking(move || registry.compile(&path)).await.unwrap_or_else(|_| Err(fault(file)))
     }
@@ -158,7 +158,7 @@ impl Steps {
         // A file that cannot be read is refused later.
         let bytes = tokio::fs::metadata(file).await.map_or(0, |found| found.len());
         let foreign = Rank { is_foreign: true, bytes };
-        let _place = self.hash.take(foreign).await;
+        let _slot = self.hash.take(foreign).await;
         let (registry, path) = (Arc::clone(&self.registry), file.to_owned());
         let is_vouched = tokio::task::spawn_blocking(move || registry.vouches_for(&path)).await;
         Rank { is_foreign: !is_vouched.unwrap_or(false), ..foreign }

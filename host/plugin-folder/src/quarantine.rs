@@ -1,18 +1,18 @@
 //! Which plugins have misbehaved too often (rule R8).
 //!
-//! A plugin that crashes, loops, lies or breaks a limit hurts the volume it was called for. One volume whose fields it cannot stand is no
-//! reason to refuse the others; so only faults with several volumes, and no success among them, set a plugin aside.
+//! A plugin that crashes, loops, lies or breaks a limit hurts the volume it was called for. One volume whose fields it cannot handle is no
+//! reason to refuse the others; so only faults with several volumes, and no success among them, quarantine a plugin.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use volhost_model::names::PluginName;
 
-/// Faults in a row that set a plugin aside: with back-off, some seconds of nothing but faults.
+/// Faults in a row that quarantine a plugin: with back-off, some seconds of nothing but faults.
 const FAULTS: u32 = 8;
 /// Volumes that these faults concern, at the least.
 const VOLUMES: usize = 3;
 
-/// The record of each plugin's conduct.
+/// The health of each plugin.
 #[derive(Debug, Default)]
 pub(super) struct Quarantine {
     conduct: BTreeMap<PluginName, Conduct>,
@@ -22,24 +22,24 @@ pub(super) struct Quarantine {
 struct Conduct {
     faults: u32,
     volumes: BTreeSet<String>,
-    /// The last fault, once the plugin is set aside.
+    /// The last fault, once the plugin is quarantined.
     set_aside: Option<String>,
 }
 
 impl Quarantine {
-    /// Whether there is anything against the plugin.
+    /// Whether the plugin has faults.
     pub(super) fn has(&self, plugin: &PluginName) -> bool {
         self.conduct.contains_key(plugin)
     }
 
-    /// Takes note that the plugin has behaved: a success, or an honest error.
+    /// Records that a call succeeded, or returned an error of its own.
     pub(super) fn behaved(&mut self, plugin: &PluginName) {
         if self.conduct.get(plugin).is_some_and(|conduct| conduct.set_aside.is_none()) {
             self.conduct.remove(plugin);
         }
     }
 
-    /// Takes note of a fault. Whether it is the one that sets the plugin aside.
+    /// Records a fault. Returns whether it is the one that quarantines the plugin.
     pub(super) fn misbehaved(&mut self, plugin: &PluginName, volume: &str, fault: &str) -> bool {
         let conduct = self.conduct.entry(plugin.clone()).or_default();
         conduct.faults = conduct.faults.saturating_add(1);
@@ -53,7 +53,7 @@ impl Quarantine {
         now
     }
 
-    /// The last fault of a plugin that is set aside.
+    /// The last fault of a plugin that is quarantined.
     pub(super) fn reason(&self, plugin: &PluginName) -> Option<&str> {
         self.conduct.get(plugin)?.set_aside.as_deref()
     }
@@ -63,7 +63,7 @@ impl Quarantine {
         self.conduct.remove(plugin);
     }
 
-    /// Gives every plugin another chance. Returns those that were set aside.
+    /// Gives every plugin another chance. Returns those that were quarantined.
     pub(super) fn release_all(&mut self) -> Vec<PluginName> {
         let conduct = std::mem::take(&mut self.conduct);
         conduct.into_iter().filter(|(_, conduct)| conduct.set_aside.is_some()).map(|(name, _)| name).collect()
@@ -90,11 +90,11 @@ mod tests {
     fn faults_with_many_volumes_and_no_success_set_a_plugin_aside_once() {
         let (plugin, volumes) = names();
         let mut quarantine = Quarantine::default();
-        let told = (0..30).filter(|n| quarantine.misbehaved(&plugin, volumes[n % 3], "crash")).count();
-        assert_eq!(told, 1);
+        let quarantined = (0..30).filter(|n| quarantine.misbehaved(&plugin, volumes[n % 3], "crash")).count();
+        assert_eq!(quarantined, 1);
         assert_eq!(quarantine.reason(&plugin), Some("crash"));
         quarantine.behaved(&plugin);
-        assert_eq!(quarantine.reason(&plugin), Some("crash"), "a tear-down that works releases nobody");
+        assert_eq!(quarantine.reason(&plugin), Some("crash"), "an unpublish that works releases no plugin");
         assert_eq!(quarantine.release_all(), std::slice::from_ref(&plugin));
         assert_eq!(quarantine.reason(&plugin), None);
     }

@@ -1,14 +1,15 @@
-//! Why plugins are not taken into service, and what would change that.
+//! Why plugins are not loaded, and what would change that.
 
 use std::path::PathBuf;
 
 use thiserror::Error;
 use volhost_model::names::PluginName;
+use volhost_model::view::APPROVAL;
 use volhost_runtime::{LoadError, LoadProblem, NotGranted};
 
 use super::approvals::ApprovalsError;
 
-/// Why a file's plugin was not taken into service.
+/// Why a file's plugin was not loaded.
 #[derive(Debug, Error)]
 pub enum RegistryError {
     /// The runtime refused it.
@@ -16,15 +17,15 @@ pub enum RegistryError {
     Load(#[from] LoadError),
     /// The file's new version asks for more than is granted; the one loaded before goes on.
     #[error(
-        "plugin {name}: version {version} is held: it asks for {}, which is not granted; version {running} keeps running. If the new one shall \
-         have it: volhost plugin grant {name}{}",
+        "plugin {name}: version {version} is pending approval: it asks for {}, which is not granted; version {running} keeps running. To \
+         grant it: volhost plugin grant {name}{}",
         .missing.join(", "),
         .missing.iter().map(|interface| format!(" --interface {interface}")).collect::<String>()
     )]
-    Held {
+    PendingGrant {
         /// The plugin.
         name: PluginName,
-        /// The version that is held.
+        /// The pending version.
         version: String,
         /// Its content.
         digest: String,
@@ -35,13 +36,13 @@ pub enum RegistryError {
     },
     /// The file's content is not the one that has the grant; the one loaded before goes on.
     #[error(
-        "plugin {name}: version {version} is held: its content (sha256 {digest}) is not the one that has the grant of {name}; version \
+        "plugin {name}: version {version} is pending approval: its content (sha256 {digest}) is not the one that has the grant of {name}; version \
          {running} keeps running. If the new one is to have the grant: volhost plugin grant {name}, which adds --sha256 {digest}"
     )]
-    HeldContent {
+    PendingContent {
         /// The plugin.
         name: PluginName,
-        /// The version that is held.
+        /// The pending version.
         version: String,
         /// Its content.
         digest: String,
@@ -76,7 +77,7 @@ pub enum RegistryError {
         name: PluginName,
         /// SHA-256 of its file.
         digest: String,
-        /// Whose it is.
+        /// Its owner.
         by: PluginName,
     },
     /// Several plugins claim a source, and none of them has had it.
@@ -92,10 +93,10 @@ pub enum RegistryError {
         name: PluginName,
         /// SHA-256 of its file.
         digest: String,
-        /// Who claims it.
+        /// The claimants.
         plugins: Vec<PluginName>,
     },
-    /// It serves a source that needs the operator's leave.
+    /// It serves a source that needs the operator's permission.
     #[error(
         "it serves the volume source {source_name:?}, which is Kubernetes' own or names a driver, so that only a plugin that comes with volhost, or \
          one that the operator grants the source, may serve it: volhost plugin grant {name} --source {source_name}"
@@ -119,15 +120,12 @@ pub enum RegistryError {
     },
 }
 
-/// What a plugin waits for whose content has not the grant of its name.
-pub const APPROVAL: &str = "approval";
-
 impl RegistryError {
-    /// What would let the plugin in: interfaces to grant, or [`APPROVAL`].
+    /// What the plugin waits for: interfaces to grant, or [`APPROVAL`].
     pub(super) fn waits_for(&self) -> Option<Vec<String>> {
         match self {
-            Self::Held { missing, .. } => Some(missing.clone()),
-            Self::HeldContent { .. } => Some(vec![APPROVAL.to_owned()]),
+            Self::PendingGrant { missing, .. } => Some(missing.clone()),
+            Self::PendingContent { .. } => Some(vec![APPROVAL.to_owned()]),
             Self::SourceReserved { source_name, .. } => Some(vec![format!("source {source_name}")]),
             Self::Load(error) => match error.problem.as_ref() {
                 LoadProblem::NotGranted(refused) => Some(missing(refused)),
@@ -145,10 +143,12 @@ impl RegistryError {
     /// The content that waits for approval.
     pub(super) fn unapproved(&self) -> Option<Unapproved> {
         let (name, version, digest) = match self {
-            Self::Held { name, version, digest, missing, .. } if missing.iter().any(|what| what == APPROVAL) => {
+            Self::PendingGrant { name, version, digest, missing, .. }
+                if missing.iter().any(|what| what == APPROVAL) =>
+            {
                 (name, version, digest)
             }
-            Self::HeldContent { name, version, digest, .. } => (name, version, digest),
+            Self::PendingContent { name, version, digest, .. } => (name, version, digest),
             Self::Load(error) => match error.problem.as_ref() {
                 LoadProblem::OtherContent(refused) => (&refused.plugin, &refused.version, &refused.digest),
                 LoadProblem::NotGranted(refused) if refused.other_content => {

@@ -14,12 +14,12 @@ use super::identified::IdentifiedVolumes;
 use super::quarantine::Quarantine;
 use super::refusals::Unapproved;
 
-/// What a look at the folder has changed.
+/// What a scan of the folder has changed.
 #[derive(Debug, Default)]
 pub struct PluginChanges {
     /// Plugins that can serve now: loaded or replaced.
     pub ready: Vec<PluginName>,
-    /// Plugins whose file is gone, or whose grant was taken back.
+    /// Plugins whose file is gone, or whose grant was revoked.
     pub retired: Vec<PluginName>,
     /// Files that could not be loaded, and why.
     pub failed: Vec<(PathBuf, String)>,
@@ -63,14 +63,14 @@ pub(super) struct State {
     pub(super) sources: BTreeMap<String, (PluginName, Right)>,
     /// Owners of sources that could not be written to the record.
     pub(super) unrecorded: BTreeMap<String, PluginName>,
-    /// Loaded, and not in service before the look is over: another file may claim the same.
+    /// Loaded, and not in service before the scan is over: another file may claim the same.
     pub(super) candidates: BTreeMap<PathBuf, Arc<Plugin>>,
     pub(super) failed: BTreeMap<PathBuf, String>,
     /// The interfaces that a file's plugin waits for.
     pub(super) waiting: BTreeMap<PathBuf, Vec<String>>,
     /// Files that are being compiled.
     pub(super) compiling: BTreeSet<PathBuf>,
-    /// The first look at the folder has not ended: a plugin that is not known may be in a file that
+    /// The first scan of the folder has not ended: a plugin that is not known may be in a file that
     /// has not been read.
     is_starting: bool,
     /// The content of a file that waits for approval.
@@ -83,7 +83,7 @@ pub(super) struct State {
 }
 
 impl PluginRegistry {
-    /// An empty registry that keeps to what was settled before.
+    /// An empty registry with these approvals.
     pub fn new(runtime: Runtime, approvals: Arc<Approvals>) -> Self {
         let grants = runtime.grants();
         approvals.keep_bound(|plugin| grants.binds(plugin));
@@ -97,7 +97,7 @@ impl PluginRegistry {
         }
     }
 
-    /// The same, with at most so many volumes of these plugins attached to the node at once.
+    /// Limits how many volumes of these plugins are attached to the node at once.
     #[must_use]
     pub fn limiting(mut self, attach_limits: BTreeMap<PluginName, u32>) -> Self {
         self.attach_limits = attach_limits;
@@ -116,7 +116,7 @@ impl PluginRegistry {
         Call::new(Arc::clone(&self.environment), plugin_time)
     }
 
-    /// Changes whenever what plugins say of volumes may have changed by what they were told of objects.
+    /// Changes whenever plugins' answers may have changed because objects have.
     pub(super) fn revision(&self) -> u64 {
         self.environment.objects().revision()
     }
@@ -163,7 +163,7 @@ impl PluginRegistry {
         self.runtime.forget_refusals();
     }
 
-    /// Takes note that the file is being compiled, until [`Self::admit`] or [`Self::remove`].
+    /// Records that the file is being compiled, until [`Self::admit`] or [`Self::remove`].
     pub fn is_being_compiled(&self, file: &Path) {
         let mut state = self.write();
         state.failed.remove(file);
@@ -175,12 +175,12 @@ impl PluginRegistry {
         self.read().compiling_names()
     }
 
-    /// Takes note that the first look at the folder is still to come, or has ended.
+    /// Records whether the first scan of the folder has ended.
     pub fn set_starting(&self, starting: bool) {
         self.write().is_starting = starting;
     }
 
-    /// Whether the first look at the folder has not ended: a plugin that is not known may be in a
+    /// Whether the first scan of the folder has not ended: a plugin that is not known may be in a
     /// file that has not been read.
     pub fn is_starting(&self) -> bool {
         self.read().is_starting
@@ -196,7 +196,7 @@ impl PluginRegistry {
         !self.read().candidates.is_empty()
     }
 
-    /// A plugin that may set volumes up.
+    /// A plugin that may publish volumes.
     pub fn ready(&self, name: &PluginName) -> Option<Arc<Plugin>> {
         self.read().ready.get(name).cloned()
     }
@@ -219,7 +219,7 @@ impl PluginRegistry {
         self.read().sources.keys().cloned().collect()
     }
 
-    /// A plugin that may take volumes away: the ready one, else the retired one, else, after a restart, the one of this digest from
+    /// A plugin that may unpublish volumes: the ready one, else the retired one, else, after a restart, the one of this digest from
     /// the compiled cache.
     pub fn for_tear_down(&self, name: &PluginName, digest: Option<&str>) -> Option<Arc<Plugin>> {
         {
@@ -233,7 +233,7 @@ impl PluginRegistry {
         Some(plugin)
     }
 
-    /// Why no plugin of this name is ready, as far as a failed file tells.
+    /// Why no plugin of this name is ready, as far as a failed file shows.
     pub fn failures(&self) -> Vec<(PathBuf, String)> {
         self.read().failed.iter().map(|(file, error)| (file.clone(), error.clone())).collect()
     }
@@ -243,7 +243,7 @@ impl PluginRegistry {
         self.write().retired.retain(|name, _| in_use(name));
     }
 
-    /// Takes note of how a call of the plugin for this volume went; `error` is none when it succeeded. Whether the plugin is set aside now.
+    /// Records the outcome of a call of the plugin for this volume; `error` is none if it succeeded. Returns whether the plugin is quarantined by it.
     pub fn note(&self, plugin: &PluginName, volume: &UniqueVolumeName, error: Option<&CallError>) -> bool {
         if let Some(error) = error.filter(|error| error.is_misbehaviour()) {
             return self.write().quarantine.misbehaved(plugin, volume.as_str(), &error.message());
@@ -255,8 +255,8 @@ impl PluginRegistry {
         false
     }
 
-    /// Takes note of how the plugin answered what a volume is. Counted by itself: a plugin that
-    /// names volumes well may set none up. Whether the plugin is quarantined now.
+    /// Records how the plugin answered `identify`. Counted separately: a plugin that identifies volumes well
+    /// may fail to publish them. Returns whether the plugin is quarantined by it.
     pub(super) fn note_answer(&self, plugin: &PluginName, volume: &str, error: Option<&CallError>) -> bool {
         if let Some(error) = error.filter(|error| error.is_misbehaviour()) {
             return self.write().bad_answers.misbehaved(plugin, volume, &error.message());
@@ -267,12 +267,12 @@ impl PluginRegistry {
         false
     }
 
-    /// Why the plugin is set aside, if it is.
+    /// Why the plugin is quarantined, if it is.
     pub fn quarantined(&self, plugin: &PluginName) -> Option<String> {
         self.read().quarantined(plugin).map(str::to_owned)
     }
 
-    /// Gives every plugin another chance. Returns those that were set aside.
+    /// Gives every plugin another chance. Returns those that were quarantined.
     pub fn release_all(&self) -> Vec<PluginName> {
         let mut state = self.write();
         let mut released = state.quarantine.release_all();
@@ -282,7 +282,7 @@ impl PluginRegistry {
         released
     }
 
-    /// Removes compiled plugins that nobody needs any more: neither loaded nor among `needed`, the digests of plugins with volumes.
+    /// Removes compiled plugins that are no longer needed: neither loaded nor among `needed`, the digests of plugins with volumes.
     pub fn prune_cache(&self, needed: impl IntoIterator<Item = String>) {
         let state = self.read();
         let loaded = state.ready.values().chain(state.retired.values()).map(|plugin| plugin.info().digest.clone());

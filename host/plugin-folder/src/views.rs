@@ -21,7 +21,7 @@ impl PluginRegistry {
         };
         let ready = |plugin: &Arc<Plugin>| match state.quarantined(&plugin.info().name) {
             Some(fault) => PluginView { error: fault.to_owned(), ..of(plugin, "Quarantined") },
-            None if state.waiting.contains_key(&plugin.info().file) => of(plugin, "Held"),
+            None if state.waiting.contains_key(&plugin.info().file) => of(plugin, "PendingApproval"),
             None => of(plugin, "Ready"),
         };
         let mut views: Vec<PluginView> = state.ready.values().map(ready).collect();
@@ -44,7 +44,7 @@ impl PluginRegistry {
                     version: unapproved.version.clone(),
                     digest: unapproved.digest.clone(),
                     pending_digest: unapproved.digest.clone(),
-                    ..view_of_file(file, "Held")
+                    ..view_of_file(file, "PendingApproval")
                 },
                 None => view_of_file(file, "Failed"),
             };
@@ -53,7 +53,7 @@ impl PluginRegistry {
         views
     }
 
-    /// Says how the first look at the folder ended: which files are still being compiled, and how
+    /// Says how the first scan of the folder ended: which files are still being compiled, and how
     /// many could not be loaded.
     pub fn describe_first_look(&self) -> String {
         let state = self.read();

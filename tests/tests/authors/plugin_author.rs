@@ -64,7 +64,7 @@ impl Desk {
         assert!(tested.contains("test result: ok") && !tested.contains("running 0 tests"), "{tested}");
         let out = self.path().join("out");
         let built = self.volhost(folder, &["plugin", "build", "--out", out.to_str().unwrap()]);
-        assert!(built.contains("can do:       "), "{built}");
+        assert!(built.contains("exports:      "), "{built}");
         let component = std::fs::read_dir(&out).unwrap().next().unwrap().unwrap().path();
         assert!(built.contains(component.to_str().unwrap()), "{built}");
         component

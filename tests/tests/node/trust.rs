@@ -29,8 +29,8 @@ fn a_version_that_asks_for_more_is_pending_until_it_is_granted_and_unloaded_when
         .start();
     let config = node.folder().join("volhost.toml");
     install(&node, "fixture-well-behaved-greedy", FILE);
-    node.wait_event(&["PluginNotLoaded", "version 3.0.0 is held", "asks for host-paths", "keeps running"]);
-    assert!(listed(&node, &[NAME, "1.0.0", "Held", "host-paths"]), "{}", node.ok(&["get", "plugins"]));
+    node.wait_event(&["PluginNotLoaded", "version 3.0.0 is pending approval", "asks for host-paths", "keeps running"]);
+    assert!(listed(&node, &[NAME, "1.0.0", "PendingApproval", "host-paths"]), "{}", node.ok(&["get", "plugins"]));
     assert!(node.ok(&["describe", "plugin", NAME]).contains("the grant of host-paths"));
     node.manifest("a.yaml", &pod("a", "uid-a", &["name: data, wellBehaved: { size: 1Mi }"]));
     node.wait_mounted("default/a");
@@ -39,7 +39,7 @@ fn a_version_that_asks_for_more_is_pending_until_it_is_granted_and_unloaded_when
     let grant = ["plugin", "grant", NAME, "--config", config, "--host-path", "/srv"];
     let shown = node.ok(&[&grant[..], &["--dry-run"]].concat());
     assert!(shown.contains("+host-paths = [\"/srv\"]"), "{shown}");
-    assert!(listed(&node, &[NAME, "1.0.0", "Held"]), "a look at it grants nothing");
+    assert!(listed(&node, &[NAME, "1.0.0", "PendingApproval"]), "a look at it grants nothing");
     node.ok(&grant);
     node.wait_event(&["PluginLoaded", NAME, "version 3.0.0"]);
     assert!(listed(&node, &[NAME, "3.0.0", "Ready"]), "{}", node.ok(&["get", "plugins"]));
@@ -94,13 +94,17 @@ fn another_file_of_a_granted_name_waits_until_it_is_approved() {
     assert!(listed(&node, &[NAME, "1.0.0", "Ready"]));
     // It asks for no more, and its name is unchanged.
     install(&node, "fixture-well-behaved-next", FILE);
-    node.wait_event(&["PluginNotLoaded", "version 2.0.0 is held", "not the one that has the grant"]);
-    assert!(listed(&node, &[NAME, "1.0.0", "Held", "approval"]), "{}", node.ok(&["get", "plugins"]));
+    node.wait_event(&["PluginNotLoaded", "version 2.0.0 is pending approval", "not the one that has the grant"]);
+    assert!(listed(&node, &[NAME, "1.0.0", "PendingApproval", "approval"]), "{}", node.ok(&["get", "plugins"]));
     assert!(node.ok(&["describe", "plugin", NAME]).contains("approval"));
 
     node.kill();
     node.start();
-    assert!(listed(&node, &[NAME, "Held", "approval"]), "a restart approves nothing: {}", node.ok(&["get", "plugins"]));
+    assert!(
+        listed(&node, &[NAME, "PendingApproval", "approval"]),
+        "a restart approves nothing: {}",
+        node.ok(&["get", "plugins"])
+    );
 
     let config = node.folder().join("volhost.toml");
     let shown = node.ok(&["plugin", "grant", NAME, "--config", config.to_str().unwrap()]);
@@ -124,7 +128,7 @@ fn the_next_version_under_a_pinned_grant_waits_for_approval_after_a_restart() {
     node.kill();
     install(&node, "fixture-well-behaved-greedy", FILE);
     node.start();
-    assert!(listed(&node, &[NAME, "3.0.0", "Held", "approval"]), "{}", node.ok(&["get", "plugins"]));
+    assert!(listed(&node, &[NAME, "3.0.0", "PendingApproval", "approval"]), "{}", node.ok(&["get", "plugins"]));
     assert!(!listed(&node, &[NAME, "host-paths"]), "the grant covers it: {}", node.ok(&["get", "plugins"]));
     let next = digest("fixture-well-behaved-greedy");
     assert!(node.ok(&["describe", "plugin", NAME]).contains(&next));
@@ -209,7 +213,7 @@ fn an_inspection_shows_what_is_asked_for_granted_and_missing() {
     let arguments = ["plugin", "inspect", file.to_str().unwrap(), "--config", config.to_str().unwrap()];
     let shown = std::process::Command::new(artifacts::volhost()).args(arguments).output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
-    for line in ["May ask for: host-paths, ", "Granted:     quotas", "Not granted: host-paths", "volhost plugin grant"]
+    for line in ["Imports:     host-paths, ", "Granted:     quotas", "Not granted: host-paths", "volhost plugin grant"]
     {
         assert!(shown.contains(line), "{line}: {shown}");
     }

@@ -1,4 +1,4 @@
-//! `volhost describe`: everything there is to say about one pod, volume, plugin or driver.
+//! `volhost describe`: one pod, volume, plugin or driver in full.
 
 mod pod;
 mod text;
@@ -6,8 +6,8 @@ mod volume;
 
 use std::path::Path;
 
+use volhost_model::view::APPROVAL;
 use volhost_model::view::{DriverView, PluginView, VolumeView};
-use volhost_plugin_folder::APPROVAL;
 
 use super::arguments::{DescribeArguments, DescribeKind};
 use super::client::Client;
@@ -18,7 +18,7 @@ use super::usage;
 pub(super) use text::Text;
 use volhost_api::pb::{Kind, ListRequest};
 
-/// Describes what is named; all of them, when the name fits several.
+/// Describes the named object; all of them, if the name matches several.
 pub(super) async fn run(arguments: &DescribeArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     let (kind, what) = match arguments.kind {
         DescribeKind::Pod => (Kind::Pods, "pod"),
@@ -61,7 +61,7 @@ pub(super) async fn run(arguments: &DescribeArguments, socket: &Path, output: &m
     Ok(())
 }
 
-/// A pod that is not known any more, as far as events tell of it: its folder may hold something still. `name` is its name or its uid.
+/// A pod that is no longer known, as far as events mention it: its folder may still exist. `name` is its name or its uid.
 async fn gone_pod(name: &str, output: &Output, client: &mut Client, socket: &Path) -> Result<Option<String>, CliError> {
     let mut events = list::all(client, socket, Query::events(format!("pod {name}"))).await?;
     if events.is_empty() && !name.contains('/') {
@@ -134,8 +134,8 @@ async fn describe_plugin(
     text.field("File", &plugin.file);
     text.field("Digest", &format!("sha256:{}", plugin.digest));
     text.field("Serves", &plugin.sources.join(", "));
-    text.field("Can do", &plugin.exports.join(", "));
-    text.field("May ask for", &plugin.imports.join(", "));
+    text.field("Exports", &plugin.exports.join(", "));
+    text.field("Imports", &plugin.imports.join(", "));
     text.field("Volumes", &plugin.volumes.to_string());
     let volumes = list::all(client, socket, Query::new(Kind::Volumes, None, None)).await?;
     let ours = |view: &View| matches!(view, View::Volume(volume) if volume.plugin == plugin.name);
@@ -159,7 +159,7 @@ async fn describe_driver(
         text.field("Error", &driver.error);
     }
     text.field("Since", &super::format::age(driver.since, text.now_us));
-    text.field("Plugin", if driver.plugin.is_empty() { "none is loaded that drives it" } else { &driver.plugin });
+    text.field("Plugin", if driver.plugin.is_empty() { "none is loaded for it" } else { &driver.plugin });
     text.field("Location", &driver.location);
     if let Some(limit) = driver.volume_limit {
         text.field("Volume limit", &limit.to_string());
@@ -167,12 +167,12 @@ async fn describe_driver(
     if !driver.topology.is_empty() {
         text.field("Topology", &super::columns::topology(driver, ", "));
     }
-    text.field("Can do", &driver.capabilities.join(", "));
+    text.field("Capabilities", &driver.capabilities.join(", "));
     let events = list::all(client, socket, Query::events(format!("driver {}", driver.name))).await?;
     text.table("Events", Kind::Events, &events);
     Ok(())
 }
-/// What a plugin waits for, as a sentence's part.
+/// What a plugin waits for, as part of a sentence.
 fn waits_for(what: &[String]) -> String {
     let (approval, granted): (Vec<&String>, Vec<&String>) = what.iter().partition(|word| *word == APPROVAL);
     let granted: Vec<&str> = granted.into_iter().map(String::as_str).collect();

@@ -1,11 +1,11 @@
-//! Approving a file: the daemon knows which content waits because it is not the one that has its
-//! plugin's grant. That content is approved, and no other that may be in the file by then.
+//! Approves a file: the daemon knows which content is pending approval because its plugin's grant
+//! belongs to another. That content is approved, and no other that may be in the file by then.
 
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 use volhost_api::pb::Kind;
-use volhost_plugin_folder::APPROVAL;
+use volhost_model::view::APPROVAL;
 
 use volhost_model::text::lower_hex;
 
@@ -16,14 +16,14 @@ use crate::error::CliError;
 use crate::list::{self, Query, View};
 use crate::output::Output;
 
-/// Content that waits for approval, as the daemon read it.
+/// Content that is pending approval, as the daemon read it.
 struct Pending {
     file: String,
     /// SHA-256 in hex.
     digest: String,
 }
 
-/// The arguments, with the digest of the content that waits for approval under this plugin's name. Without a daemon, or when the user names a
+/// The arguments, with the digest of the content that is pending approval under this plugin's name. Without a daemon, or when the user names a
 /// digest, they stay as they are.
 pub(super) fn added(
     arguments: &GrantArguments,
@@ -42,13 +42,13 @@ pub(super) fn added(
         [pending] => {
             check_unchanged(pending)?;
             let Pending { file, digest } = pending;
-            output.line(&format!("{file} waits for approval: its content, sha256 {digest}, gets the grant"))?;
+            output.line(&format!("{file} is pending approval: its content, sha256 {digest}, gets the grant"))?;
             arguments.sha256.push(digest.clone());
         }
         several => {
             let files: Vec<&str> = several.iter().map(|pending| pending.file.as_str()).collect();
             return Err(CliError::Failed(format!(
-                "several files of plugin {} wait for approval: {}; name the one that is to have the grant by --sha256",
+                "several files of plugin {} are pending approval: {}; name the one that is to have the grant by --sha256",
                 arguments.plugin,
                 files.join(", ")
             )));
@@ -62,7 +62,7 @@ fn check_unchanged(pending: &Pending) -> Result<(), CliError> {
     let Pending { file, digest } = pending;
     if digest.is_empty() {
         return Err(CliError::Failed(format!(
-            "{file} waits for approval, and the daemon does not say which content it read; name it by --sha256"
+            "{file} is pending approval, and the daemon does not report which content it read; name it by --sha256"
         )));
     }
     let found = lower_hex(&Sha256::digest(read_plugin(Path::new(file))?));
@@ -75,7 +75,7 @@ fn check_unchanged(pending: &Pending) -> Result<(), CliError> {
     )))
 }
 
-/// The contents of this plugin that wait for approval.
+/// The contents of this plugin that are pending approval.
 async fn waiting(plugin: &str, socket: &Path) -> Result<Vec<Pending>, CliError> {
     let mut client = Client::connect(socket).await?;
     let views = list::all(&mut client, socket, Query::new(Kind::Plugins, None, Some(plugin))).await?;

@@ -8,10 +8,11 @@ use volhost_plugin_build::{Plugin, Request, build_plugins};
 
 use super::surface;
 use crate::arguments::BuildArguments;
-use crate::error::{CliError, chain};
+use crate::error::CliError;
 use crate::output::Output;
+use volhost_model::text::error_chain;
 
-/// Builds, and says what came out: how large it is, and what it asks for.
+/// Builds, and prints each component's size, exports and imports.
 pub(super) fn run(arguments: &BuildArguments, output: &mut Output) -> Result<(), CliError> {
     let request = Request {
         crates: arguments.crates.clone(),
@@ -23,18 +24,18 @@ pub(super) fn run(arguments: &BuildArguments, output: &mut Output) -> Result<(),
         let unchanged = if plugin.written == Written::Unchanged { " (unchanged)" } else { "" };
         output.line(&format!("{}: {} bytes{unchanged}", plugin.path.display(), plugin.size))?;
         let (imports, exports) = surface_of(&plugin.path)?;
-        output.line(&format!("  can do:       {exports}"))?;
-        output.line(&format!("  may ask for:  {imports}"))?;
+        output.line(&format!("  exports:      {exports}"))?;
+        output.line(&format!("  imports:      {imports}"))?;
     }
     Ok(())
 }
 
-/// Builds the crates of `request`. Cargo's own words go to standard error.
+/// Builds the crates of `request`. Cargo's output goes to standard error.
 ///
 /// # Errors
-/// In words for the user.
+/// The build's.
 pub(super) fn build(request: &Request) -> Result<Vec<Plugin>, CliError> {
-    build_plugins(request).map_err(|error| CliError::Failed(chain(&error)))
+    build_plugins(request).map_err(|error| CliError::Failed(error_chain(&error)))
 }
 
 fn surface_of(file: &Path) -> Result<(String, String), CliError> {

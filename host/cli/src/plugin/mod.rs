@@ -30,7 +30,7 @@ use super::output::Output;
 use super::structured;
 use identity::Identity;
 
-/// What is known of a plugin file.
+/// The inspection of a plugin file.
 #[derive(Debug, Serialize)]
 struct Inspection {
     /// The file.
@@ -49,9 +49,9 @@ struct Inspection {
     contract: Option<String>,
     /// What built it.
     sdk: Option<String>,
-    /// What it can do: the contract's interfaces it exports.
+    /// The contract's interfaces that it exports: its capabilities.
     exports: Vec<String>,
-    /// What it may ask for: the interfaces it imports.
+    /// The interfaces that it imports.
     imports: Vec<String>,
     /// The interfaces that its name is granted.
     granted: Vec<String>,
@@ -132,8 +132,8 @@ fn print(inspection: &Inspection, output: &mut Output) -> Result<(), CliError> {
         ("Serves", inspection.sources.join(", ")),
         ("Contract", one(&inspection.contract)),
         ("Built by", one(&inspection.sdk)),
-        ("Can do", inspection.exports.join(", ")),
-        ("May ask for", inspection.imports.join(", ")),
+        ("Exports", inspection.exports.join(", ")),
+        ("Imports", inspection.imports.join(", ")),
         ("Granted", inspection.granted.join(", ")),
         ("Not granted", inspection.missing.join(", ")),
         ("Digest", format!("sha256:{}", inspection.digest)),

@@ -14,7 +14,7 @@ async fn content_that_came_into_the_file_after_the_daemon_read_it_is_not_approve
     let mut world = World::default();
     world.snapshot.plugins = vec![volhost_model::view::PluginView {
         name: "a.b/c".into(),
-        state: "Held".into(),
+        state: "PendingApproval".into(),
         file: file.display().to_string(),
         waits_for: vec!["approval".into()],
         pending_digest: digest.clone(),

@@ -251,7 +251,7 @@ async fn a_described_pod_tells_state_cause_next_try_mounts_and_events() {
     let volume = daemon.run(&["describe", "volume", "shop/database-0/v1"]).await.out;
     assert!(volume.contains("Cause:        No space left on device") && volume.contains("FailedMount"), "{volume}");
     let plugin = daemon.run(&["describe", "plugin", "kubernetes.io/empty-dir"]).await.out;
-    assert!(plugin.contains("May ask for:  mounts, tmpfs\n") && plugin.contains("Used by:\n"), "{plugin}");
+    assert!(plugin.contains("Imports:      mounts, tmpfs\n") && plugin.contains("Used by:\n"), "{plugin}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,35 +1,29 @@
 //! Notices changes in the folder, and who is still writing. One inotify instance watches the folder and, for its being deleted,
 //! made again or replaced, the nearest folder above it that exists.
 //!
-//! Why not a general watching crate: the content of a file that is being written must not be used (half of a YAML file is often
+//! Why not `volhost_folder_watch::FolderWatch`: the content of a file that is being written must not be used (half of a YAML file is often
 //! valid YAML with fewer pods). The kernel queues the event of a write before the write can be seen, so draining the queue *after* a
 //! reading tells for certain which of the files read were being written. That needs the queue itself.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
-use rustix::io::Errno;
+use volhost_folder_watch::{Event, Queue, ReadFlags, Wake, WatchFlags, WatchId};
 
 use super::listing::is_manifest_name;
 
-/// Bytes of events taken from the kernel at once: some hundred of them.
-const BUFFER_BYTES: usize = 16 << 10;
 /// How often watching is tried over while folders above come and go.
 const MAX_TRIES: usize = 8;
 
 /// An inotify instance on one folder.
 #[derive(Debug)]
 pub(super) struct FolderWatch {
-    queue: Arc<OwnedFd>,
+    queue: Queue,
     folder: PathBuf,
-    inner: Option<i32>,
+    inner: Option<WatchId>,
     above: Option<Above>,
     writing: BTreeSet<String>,
     /// Files written since [`FolderWatch::begin_reading`].
@@ -43,14 +37,14 @@ pub(super) struct FolderWatch {
 /// The folder above, and the name in it that leads to ours.
 #[derive(Debug)]
 struct Above {
-    watch: i32,
+    watch: WatchId,
     name: OsString,
 }
 
 impl FolderWatch {
     /// A watch that is not armed yet.
     pub(super) fn new(folder: &Path) -> io::Result<Self> {
-        let queue = Arc::new(inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?);
+        let queue = Queue::open()?;
         Ok(Self {
             queue,
             folder: std::path::absolute(folder)?,
@@ -64,9 +58,9 @@ impl FolderWatch {
         })
     }
 
-    /// The queue, to wait on until it is readable.
-    pub(super) fn queue(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.queue)
+    /// Registers the queue with the tokio runtime, to wait for events.
+    pub(super) fn wake(&self) -> io::Result<Wake> {
+        self.queue.wake()
     }
 
     /// Whether the folder is to be read.
@@ -106,29 +100,17 @@ impl FolderWatch {
 
     /// Takes in all events that wait.
     pub(super) fn drain(&mut self) {
-        let queue = Arc::clone(&self.queue);
-        let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
-        let mut reader = Reader::new(queue, &mut buffer);
-        loop {
-            match reader.next() {
-                Ok(event) => {
-                    let name = event.file_name().map(|name| name.to_bytes());
-                    self.take(event.wd(), event.events(), name);
-                }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return,
-                // The queue is broken in a way the kernel does not document: read and arm again.
-                Err(_) => {
-                    self.must_arm = true;
-                    self.changed = true;
-                    return;
-                }
-            }
+        let queue = self.queue.clone();
+        if queue.drain(|event| self.take(event)).is_err() {
+            // Broken in a way that the kernel does not document: read and arm again.
+            self.must_arm = true;
+            self.changed = true;
         }
     }
 
-    fn take(&mut self, watch: i32, events: ReadFlags, name: Option<&[u8]>) {
-        if events.contains(ReadFlags::QUEUE_OVERFLOW) {
+    fn take(&mut self, event: Event<'_>) {
+        let Event { watch, kinds: events, name } = event;
+        if event.is_overflow() {
             // Ends of writing may be among the lost events.
             self.writing.clear();
             self.must_arm = true;
@@ -136,9 +118,8 @@ impl FolderWatch {
             self.changed = true;
             return;
         }
-        let lost = ReadFlags::IGNORED | ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::UNMOUNT;
         if self.inner == Some(watch) {
-            if events.intersects(lost) {
+            if event.is_watch_lost() {
                 self.must_arm = true;
                 self.moved = true;
                 self.changed = true;
@@ -151,7 +132,7 @@ impl FolderWatch {
             }
         } else if self.above.as_ref().is_some_and(|above| above.watch == watch) {
             let ours = self.above.as_ref().is_some_and(|above| Some(above.name.as_bytes()) == name);
-            if ours || events.intersects(lost) {
+            if ours || event.is_watch_lost() {
                 self.must_arm = true;
                 self.changed = true;
             }
@@ -190,26 +171,19 @@ impl FolderWatch {
             | WatchFlags::MOVE
             | WatchFlags::ATTRIB
             | WatchFlags::DELETE_SELF
-            | WatchFlags::MOVE_SELF
-            | WatchFlags::ONLYDIR;
+            | WatchFlags::MOVE_SELF;
         let around = WatchFlags::CREATE
             | WatchFlags::MOVE
             | WatchFlags::DELETE
             | WatchFlags::DELETE_SELF
-            | WatchFlags::MOVE_SELF
-            | WatchFlags::ONLYDIR;
+            | WatchFlags::MOVE_SELF;
         for _ in 0..MAX_TRIES {
             let above = self.nearest_above(around)?;
-            let inner = match inotify::add_watch(&self.queue, &self.folder, inside) {
-                Ok(watch) => Some(watch),
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP) => None,
-                Err(error) => return Err(error.into()),
-            };
+            let inner = self.queue.watch(&self.folder, inside)?;
             let old = [self.inner, self.above.as_ref().map(|above| above.watch)];
             let new = [inner, above.as_ref().map(|above| above.watch)];
             for gone in old.iter().flatten().filter(|watch| !new.contains(&Some(**watch))) {
-                // Fails when the kernel dropped the watch itself, with the folder.
-                let _ = inotify::remove_watch(&self.queue, *gone);
+                self.queue.forget(*gone);
             }
             self.inner = inner;
             self.above = above;
@@ -225,11 +199,10 @@ impl FolderWatch {
     fn nearest_above(&self, flags: WatchFlags) -> io::Result<Option<Above>> {
         let mut below = self.folder.as_path();
         while let Some(folder) = below.parent() {
-            match inotify::add_watch(&self.queue, folder, flags) {
-                Ok(watch) => return Ok(below.file_name().map(|name| Above { watch, name: name.to_owned() })),
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP) => below = folder,
-                Err(error) => return Err(error.into()),
+            if let Some(watch) = self.queue.watch(folder, flags)? {
+                return Ok(below.file_name().map(|name| Above { watch, name: name.to_owned() }));
             }
+            below = folder;
         }
         Ok(None)
     }

@@ -2,16 +2,14 @@
 //! arrives while it runs is covered by one more.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use thiserror::Error;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinError;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
+use volhost_folder_watch::Wake;
 
 use super::folder::ManifestFolder;
 use super::inotify::FolderWatch;
@@ -112,36 +110,25 @@ fn read(folder: &mut ManifestFolder, watcher: &mut Watcher) -> Changes {
 /// The watch, or why there is none.
 struct Watcher {
     watch: Option<FolderWatch>,
-    queue: Option<AsyncFd<Arc<OwnedFd>>>,
+    wake: Option<Wake>,
     failure: Option<io::Error>,
 }
 
 impl Watcher {
-    #[expect(
-        deprecated,
-        reason = "its successor is unsafe because of descriptors that change; an Arc<OwnedFd> owns one for its whole life"
-    )]
     fn new(folder: &ManifestFolder) -> Self {
-        let made = FolderWatch::new(folder.path())
-            .and_then(|watch| Ok((AsyncFd::with_interest(watch.queue(), Interest::READABLE)?, watch)));
+        let made = FolderWatch::new(folder.path()).and_then(|watch| Ok((watch.wake()?, watch)));
         match made {
-            Ok((queue, watch)) => Self { watch: Some(watch), queue: Some(queue), failure: None },
-            Err(error) => Self { watch: None, queue: None, failure: Some(error) },
+            Ok((wake, watch)) => Self { watch: Some(watch), wake: Some(wake), failure: None },
+            Err(error) => Self { watch: None, wake: None, failure: Some(error) },
         }
     }
 
-    /// Waits for events and takes them in; for ever when there is no watch. Cancel-safe: events that are not taken stay queued.
+    /// Waits for events and takes them in; for ever without a watch. Cancel-safe: events that are not
+    /// taken stay queued.
     async fn event(&mut self) {
-        let (Some(queue), Some(watch)) = (&self.queue, &mut self.watch) else {
+        let (Some(wake), Some(watch)) = (&self.wake, &mut self.watch) else {
             return std::future::pending().await;
         };
-        match queue.readable().await {
-            Ok(mut ready) => {
-                watch.drain();
-                ready.clear_ready();
-            }
-            // The runtime is ending.
-            Err(_) => std::future::pending().await,
-        }
+        wake.wait(|| watch.drain()).await;
     }
 }
