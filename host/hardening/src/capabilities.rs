@@ -1,4 +1,4 @@
-//! Which of root's rights the daemon keeps.
+//! The capabilities that the daemon keeps.
 
 use rustix::io::Errno;
 use rustix::thread::{
@@ -8,7 +8,7 @@ use rustix::thread::{
 
 use super::{HardenError, Programs};
 
-/// What is kept, and what for.
+/// The kept capabilities, and their use.
 pub const KEPT: &[(CapabilitySet, &str)] = &[
     (CapabilitySet::SYS_ADMIN, "mounts, loop devices, file systems, quotas, user namespaces for id maps"),
     (CapabilitySet::CHOWN, "gives volumes to a pod's group and user"),
@@ -29,17 +29,17 @@ pub const KEPT: &[(CapabilitySet, &str)] = &[
 /// The highest number that a capability may get: the kernel's sets have 64 bits.
 const NUMBERS: u32 = 64;
 
-/// Drops every right but [`KEPT`]: of this process, and where `programs` are the daemon's own, of whatever it will start.
+/// Drops every capability but [`KEPT`]: of this process, and where `programs` are the daemon's own, of all that it will start.
 pub(super) fn drop_unneeded(programs: Programs) -> Result<(), HardenError> {
     let failed = HardenError::at("drop the capabilities that it does not need");
     let kept = KEPT.iter().fold(CapabilitySet::empty(), |all, (one, _)| all | *one);
     if programs == Programs::Own {
-        // While the right to do so is there.
+        // While the capability to do so exists.
         for number in 0..NUMBERS {
             let one = CapabilitySet::from_bits_retain(1 << number);
             match capability_is_in_bounding_set(one) {
                 Ok(true) if !kept.contains(one) => match remove_capability_from_bounding_set(one) {
-                    // Without root nothing that is started gets any of it anyway.
+                    // Without root, child processes get none of it anyway.
                     Ok(()) | Err(Errno::PERM) => {}
                     Err(errno) => return Err(failed(errno)),
                 },
@@ -54,7 +54,7 @@ pub(super) fn drop_unneeded(programs: Programs) -> Result<(), HardenError> {
     let sets = CapabilitySets {
         effective: have.effective & kept,
         permitted: left,
-        // What is inherited is by way of the bounding set alone.
+        // Child processes inherit by way of the bounding set alone.
         inheritable: CapabilitySet::empty(),
     };
     set_capabilities(None, sets).map_err(&failed)?;

@@ -1,11 +1,10 @@
-//! The daemon gives up what it does not need, before it reads anything that others wrote and before it has threads.
+//! Drops the daemon's unneeded privileges, before it reads foreign input and before it has threads.
 //!
-//! It is root and has to stay it: it mounts. But of root's rights most are for other work, and so are many system calls. What it keeps, and
-//! why, is in [`capabilities`]; what it and the programs it starts cannot call, in [`syscalls`].
+//! The daemon has to be root, because it mounts, but needs few of root's capabilities and of the system calls. [`capabilities`] lists what
+//! it keeps, and why; [`syscalls`] what it and its child processes cannot call.
 //!
-//! FlexVolume drivers are programs of the operator's that may need anything root may do. Where a folder of them is configured, the programs
-//! that the daemon starts keep root's rights; what each of them needs not, its own sandbox takes (`docs/flexvolume.md`). The daemon itself keeps
-//! no more than without.
+//! FlexVolume drivers are the operator's programs, and may need all of root's capabilities. If a folder of them is configured, the daemon's
+//! child processes keep these; each driver has a sandbox of its own (`docs/flexvolume.md`). The daemon itself keeps no more than without.
 #![deny(unsafe_code)]
 
 pub mod capabilities;
@@ -14,7 +13,7 @@ pub mod syscalls;
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// A right could not be given up. The daemon does not start: it would be less confined than its operator reads.
+/// A privilege could not be dropped. The daemon does not start: it would be less confined than documented.
 #[derive(Debug, Error)]
 #[error("the daemon cannot {step}: {why}")]
 pub struct HardenError {
@@ -28,7 +27,7 @@ impl HardenError {
     }
 }
 
-/// What the programs that the daemon starts may be.
+/// The kinds of programs that the daemon starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Programs {
     /// The daemon's own compiler and the tools of file systems.
@@ -37,7 +36,7 @@ pub enum Programs {
     Drivers,
 }
 
-/// Gives up what is not needed, for this thread and all that it starts. Started without root there is little to give up, and what there is goes.
+/// Drops unneeded privileges, for this thread and all that it starts. Without root there are few, and these are dropped.
 ///
 /// # Errors
 /// [`HardenError`].

@@ -1,5 +1,5 @@
-//! What neither the daemon nor the programs that it starts have any business calling: a filter of the kernel's (seccomp) that answers "not
-//! permitted". It takes the ways from root to the kernel itself that rights alone would leave open, or open again by a defect of the kernel.
+//! A seccomp filter that answers "not permitted" to system calls that neither the daemon nor its child processes need. It closes ways
+//! from root into the kernel that dropped capabilities alone would leave open, or a defect of the kernel would open again.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
 use super::HardenError;
 
-/// The calls, by what they are for.
+/// The forbidden calls, by purpose.
 const FORBIDDEN: &[i64] = &[
-    // Another kernel, or more of this one.
+    // Loading another kernel, or kernel modules.
     libc::SYS_kexec_load,
     libc::SYS_kexec_file_load,
     libc::SYS_init_module,
@@ -24,7 +24,7 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
     libc::SYS_kcmp,
-    // The machine's own state.
+    // The state of the machine.
     libc::SYS_swapon,
     libc::SYS_swapoff,
     libc::SYS_settimeofday,
@@ -38,17 +38,17 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_vhangup,
     libc::SYS_pivot_root,
     libc::SYS_personality,
-    // Keys of others.
+    // Keys of other users.
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
-    // Calls that no filter sees.
+    // Calls that a filter cannot see.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
 ];
 
-/// Forbids them, for good.
+/// Installs the filter, irrevocably.
 pub(super) fn forbid() -> Result<(), HardenError> {
     let failed = |why: String| HardenError { step: "forbid system calls that it does not need", why };
     let rules = FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect::<BTreeMap<_, _>>();

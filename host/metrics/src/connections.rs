@@ -1,4 +1,4 @@
-//! The open connections of the metrics listener, and which of them makes room for another.
+//! The open connections of the metrics listener, and which of them is closed for a new one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,9 +22,9 @@ pub(super) struct Connections {
 /// How long an exchange that has begun keeps its connection although others wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Undisturbed {
-    /// When none had to make room lately.
+    /// When none was closed for another lately.
     pub(super) usually: Duration,
-    /// When another has just made room: more than one waits then.
+    /// Shortly after another was closed: more than one waits then.
     pub(super) in_a_crowd: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! The drivers outside as a gauge.
+//! External drivers, as a gauge.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use volhost_model::view::{DriverKind, DriverState};
 
 use super::labels::Driver;
 
-/// Puts the census of drivers into a registry.
-pub(super) fn register(registry: &mut Registry, census: &BTreeMap<(DriverKind, DriverState), u64>) {
+/// Registers the number of drivers by kind and state.
+pub(super) fn register(registry: &mut Registry, counts: &BTreeMap<(DriverKind, DriverState), u64>) {
     let drivers = Family::<Driver, Gauge>::default();
-    for ((kind, state), count) in census {
+    for ((kind, state), count) in counts {
         let labels = Driver { kind: kind.as_str(), state: state.as_str() };
         drivers.get_or_create(&labels).set(i64::try_from(*count).unwrap_or(i64::MAX));
     }
-    registry.register("volhost_drivers", "Drivers outside that plugins drive, by protocol and state", drivers);
+    registry.register("volhost_drivers", "External drivers, by protocol and state", drivers);
 }

@@ -1,4 +1,4 @@
-//! All figures as text.
+//! All metrics as text.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use volhost_model::visible::visible_metrics;
 
 use super::labels::Version;
 use super::operations::Operations;
-use super::{census, drivers, fuse_servers, process, selinux, volumes};
+use super::{counts, drivers, fuse_servers, process, selinux, volumes};
 use volhost_driver_table::DriverTable;
 use volhost_objects::populate::SelinuxCounts;
 use volhost_volume_ops::stats::{StandingVolume, VolumeMeter};
@@ -21,7 +21,7 @@ use volhost_volume_ops::stats::{StandingVolume, VolumeMeter};
 /// The HTTP content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Everything that is shown, from wherever it comes.
+/// All metrics, from their sources.
 #[derive(Debug, Default)]
 pub struct Exposition {
     operations: Arc<Operations>,
@@ -31,37 +31,37 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// Shows these operations, and how full volumes are if there is a meter.
+    /// The metrics of these operations, and of volume usage if there is a meter.
     pub const fn new(operations: Arc<Operations>, volumes: Option<VolumeMeter>) -> Self {
         Self { operations, volumes, drivers: None, fuse_servers: None }
     }
 
-    /// The same, with the drivers outside.
+    /// Adds the external drivers.
     #[must_use]
     pub fn with_drivers(mut self, drivers: Arc<DriverTable>) -> Self {
         self.drivers = Some(drivers);
         self
     }
 
-    /// The same, with the programs that serve file systems.
+    /// Adds the FUSE servers.
     #[must_use]
     pub fn with_fuse_servers(mut self, servers: FuseServerProcesses) -> Self {
         self.fuse_servers = Some(servers);
         self
     }
 
-    /// How full these volumes are; nothing without a meter. Blocks for as long as the meter waits, which is bounded.
+    /// The usage of these volumes; empty without a meter. Blocks for a bounded time.
     pub fn volume_stats(&self, volumes: Vec<StandingVolume>) -> Vec<(StandingVolume, UsageView)> {
         self.volumes.as_ref().map(|meter| meter.measure(volumes)).unwrap_or_default()
     }
 
-    /// The text. Blocks for as long as the meter waits for volumes, which is bounded; hung volumes are left out.
-    pub fn text(&self, census: &VolumeCounts, labels: &SelinuxCounts) -> String {
+    /// The text. Blocks for a bounded time; hung volumes are left out.
+    pub fn text(&self, counts: &VolumeCounts, labels: &SelinuxCounts) -> String {
         let mut now = Registry::default();
         let version = Family::<Version, Gauge>::default();
         version.get_or_create(&Version { version: env!("CARGO_PKG_VERSION") }).set(1);
         now.register("volhost_build_info", "The daemon's version", version);
-        census::register(&mut now, census);
+        counts::register(&mut now, counts);
         selinux::register(&mut now, labels);
         if let Some(drivers) = &self.drivers {
             drivers::register(&mut now, &drivers.counts());
@@ -70,7 +70,7 @@ impl Exposition {
             fuse_servers::register(&mut now, servers.counts());
         }
         if let Some(meter) = &self.volumes {
-            volumes::register(&mut now, meter, &census.claims);
+            volumes::register(&mut now, meter, &counts.claims);
         }
         process::register(&mut now);
         let mut text = String::new();
@@ -78,11 +78,11 @@ impl Exposition {
             .and_then(|()| encode_registry(&mut text, &now))
             .and_then(|()| encode_eof(&mut text));
         if let Err(error) = written {
-            // Writing into memory does not fail; should it, a scraper must not take the part for the whole.
+            // Writing into memory does not fail; if it did, a scraper must not mistake a part for the whole.
             tracing::error!(%error, "the metrics could not be written");
             text.clear();
         }
-        // Labels have names that manifests, plugins and drivers choose.
+        // Manifests, plugins and drivers choose names in labels.
         visible_metrics(&text).into_owned()
     }
 }

@@ -1,8 +1,8 @@
-//! The labels of the figures. Values are names of plugins, operations and states, and for volumes the claim: never a pod.
+//! The labels of the metrics. Values are names of plugins, operations and states, and for volumes the claim: never a pod.
 
 use prometheus_client::encoding::EncodeLabelSet;
 
-/// An operation and how it ended, as the kubelet labels `storage_operation_duration_seconds`.
+/// An operation and its outcome, as the kubelet labels `storage_operation_duration_seconds`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct StorageOperation {
     /// The plugin.
@@ -15,7 +15,7 @@ pub struct StorageOperation {
     pub migrated: &'static str,
 }
 
-/// An operation and how it ended.
+/// An operation and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct EndedOperation {
     /// The plugin.
@@ -51,7 +51,7 @@ pub struct Plugin {
     pub plugin_name: String,
 }
 
-/// A kind of driver outside and a state.
+/// A kind of external driver and a state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Driver {
     /// `flex` or `csi`.

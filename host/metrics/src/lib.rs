@@ -4,20 +4,20 @@
 //! |---|---|
 //! | [`operations`] | what is counted while it happens: operations, their ends and how long they took |
 //! | [`labels`] | the labels; none grows with the number of pods |
-//! | `census` | what is counted when somebody asks: the two worlds |
+//! | `counts` | gauges of desired and actual state of world, counted at each scrape |
 //! | `drivers` | the drivers outside |
 //! | `fuse_servers` | running FUSE servers |
 //! | `selinux` | how SELinux labels fit together |
 //! | `process` | the daemon's own memory, processor time and files |
 //! | `volumes` | how full volumes of claims are |
 //! | [`exposition`] | all of it as text |
-//! | [`listener`] | the text over HTTP, for those who opt in |
+//! | [`listener`] | the text over HTTP, if it is configured |
 //!
-//! Names and labels are the kubelet's wherever it has the figure, so that dashboards and alerts made for it go on working.
+//! A metric that the kubelet has keeps its name and labels, so that dashboards and alerts for it keep working.
 #![forbid(unsafe_code)]
 
-mod census;
 mod connections;
+mod counts;
 mod drivers;
 pub mod exposition;
 mod fuse_servers;

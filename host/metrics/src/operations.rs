@@ -13,17 +13,17 @@ use super::labels::{EndedOperation, PluginOperation, StorageOperation};
 
 /// The kubelet's buckets, in seconds.
 const KUBELET_BUCKETS: [f64; 13] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
-/// Buckets that tell fast operations apart, in seconds: a mount without a server behind it takes less than the kubelet's first.
+/// Buckets that distinguish fast operations, in seconds: a mount without a server behind it takes less than the kubelet's first.
 const FINE_BUCKETS: [f64; 18] = [
     0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 120.0,
     600.0,
 ];
-/// What the kubelet calls the time from a pod's wish to its mounted volume.
+/// The kubelet's name of the time from a pod's request to its mounted volume.
 const OVERALL_MOUNT: &str = "overall_volume_mount";
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// Counters and histograms of operations. Everything here takes about a microsecond and never blocks.
+/// Counters and histograms of operations. Every method takes about a microsecond and never blocks.
 #[derive(Debug)]
 pub struct Operations {
     registry: Registry,
@@ -56,10 +56,10 @@ impl Operations {
     /// The text format adds `_total` to a counter's name.
     fn registered(mut self) -> Self {
         let Self { registry, ended, took, took_as_kubelet, overall, reconstructed, reconstruction_errors } = &mut self;
-        registry.register("volume_manager_operations", "Operations that have ended, by how they ended", ended.clone());
+        registry.register("volume_manager_operations", "Operations that have ended, by outcome", ended.clone());
         registry.register(
             "volume_manager_operation_duration_seconds",
-            "How long operations took, from when they were decided on, in buckets from 0.1 ms",
+            "How long operations took since they were decided on, in buckets from 0.1 ms",
             took.clone(),
         );
         registry.register(
@@ -69,17 +69,17 @@ impl Operations {
         );
         registry.register(
             "volume_operation_total_seconds",
-            "From when a pod wanted a volume until it was mounted, retries included",
+            "Time from when a pod wanted a volume until it was mounted, retries included",
             overall.clone(),
         );
         registry.register(
             "reconstruct_volume_operations",
-            "Volumes of an earlier run that were looked at when volhost started",
+            "Volumes of an earlier run that were examined when volhost started",
             reconstructed.clone(),
         );
         registry.register(
             "reconstruct_volume_operations_errors",
-            "Of these, those that could not be read or did not belong there",
+            "Of these, those that could not be read or had no owner",
             reconstruction_errors.clone(),
         );
         self
@@ -107,14 +107,14 @@ impl Operations {
         self.overall.get_or_create(&labels).observe(took.as_secs_f64());
     }
 
-    /// Recovery has looked at this many volumes, and could make nothing of that many others.
+    /// Recovery has reconstructed this many volumes, and failed for that many others.
     pub fn reconstructed(&self, volumes: usize, problems: usize) {
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         self.reconstructed.inc_by(count(volumes.saturating_add(problems)));
         self.reconstruction_errors.inc_by(count(problems));
     }
 
-    /// The figures, to be encoded.
+    /// The metrics, to be encoded.
     pub(super) const fn registry(&self) -> &Registry {
         &self.registry
     }

@@ -1,4 +1,4 @@
-//! The daemon's own figures, from its folder in /proc. What cannot be read is left out.
+//! Metrics of the daemon's process, from /proc. What cannot be read is left out.
 
 use std::fs;
 
@@ -6,12 +6,12 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-/// What /proc/self/stat says.
+/// Fields of /proc/self/stat.
 struct Stat {
     /// User and system time, in clock ticks.
     ticks: u64,
     threads: i64,
-    /// When the process began, in clock ticks since the machine did.
+    /// When the process started, in clock ticks since boot.
     started: u64,
     /// In bytes.
     virtual_memory: i64,
@@ -19,7 +19,7 @@ struct Stat {
     resident: i64,
 }
 
-/// Puts the process's figures into a registry.
+/// Registers the metrics of the process.
 pub(super) fn register(registry: &mut Registry) {
     let stat = fs::read_to_string("/proc/self/stat").ok();
     if let Some(stat) = stat.as_deref().and_then(Stat::parse) {
@@ -55,14 +55,14 @@ fn register_stat(registry: &mut Registry, stat: &Stat) {
         let started = boot + seconds(stat.started, hertz);
         registry.register(
             "process_start_time_seconds",
-            "When the daemon began, since the Unix epoch",
+            "When the daemon started, since the Unix epoch",
             ConstGauge::new(started),
         );
     }
 }
 
 impl Stat {
-    /// Fields are numbered as in proc_pid_stat(5); the second, the program's name, may hold anything, but ends at the last parenthesis.
+    /// Fields are numbered as in proc_pid_stat(5); the second, the program's name, may contain anything, but ends at the last parenthesis.
     fn parse(text: &str) -> Option<Self> {
         let after_name = text.rsplit_once(')')?.1;
         let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();

@@ -1,4 +1,4 @@
-//! How SELinux labels fit together, as gauges under the kubelet's names.
+//! Conflicts of SELinux labels, as gauges under the kubelet's names.
 
 use std::collections::BTreeMap;
 
@@ -23,18 +23,18 @@ struct PluginMode {
     access_mode: &'static str,
 }
 
-/// Puts the census into a registry.
-pub(super) fn register(registry: &mut Registry, census: &SelinuxCounts) {
+/// Registers the counts.
+pub(super) fn register(registry: &mut Registry, counts: &SelinuxCounts) {
     for (name, help, counted) in [
         (
             "pod_context_mismatch_errors_total",
-            "Volumes that containers of one pod use with different SELinux labels; the pod is told",
-            &census.pod_errors,
+            "Volumes that containers of one pod use with different SELinux labels; an event reports it",
+            &counts.pod_errors,
         ),
         (
             "pod_context_mismatch_warnings_total",
-            "The same of volumes that are mounted without a label: they would be errors with seLinuxChangePolicy MountOption",
-            &census.pod_warnings,
+            "Such volumes that are mounted without a label: they would be errors with seLinuxChangePolicy MountOption",
+            &counts.pod_warnings,
         ),
     ] {
         let family = Family::<Mode, Gauge>::default();
@@ -46,15 +46,15 @@ pub(super) fn register(registry: &mut Registry, census: &SelinuxCounts) {
     for (name, help, counted) in [
         (
             "volume_context_mismatch_errors_total",
-            "Pods that wait because others have the volume with another SELinux label",
-            &census.volume_errors,
+            "Pods that wait because other pods use the volume with another SELinux label",
+            &counts.volume_errors,
         ),
         (
             "volume_context_mismatch_warnings_total",
-            "Pods that share a volume with others of another SELinux label, which is not enforced",
-            &census.volume_warnings,
+            "Pods that share a volume with pods of another SELinux label, which is not enforced",
+            &counts.volume_warnings,
         ),
-        ("volumes_admitted_total", "Volumes that are mounted with an SELinux label", &census.admitted),
+        ("volumes_admitted_total", "Volumes that are mounted with an SELinux label", &counts.admitted),
     ] {
         registry.register(format!("volume_manager_selinux_{name}"), help, by_plugin(counted));
     }
@@ -80,14 +80,14 @@ mod tests {
     #[test]
     fn the_figures_have_the_kubelets_names_and_labels() {
         let plugin = PluginName::new("volhost.io/loop").unwrap();
-        let census = SelinuxCounts {
+        let counts = SelinuxCounts {
             pod_errors: [("RWOP", 1)].into(),
             volume_warnings: [((plugin.clone(), "RWX"), 2)].into(),
             admitted: [((plugin, "RWO"), 3)].into(),
             ..SelinuxCounts::default()
         };
         let (mut registry, mut text) = (Registry::default(), String::new());
-        register(&mut registry, &census);
+        register(&mut registry, &counts);
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
             "volume_manager_selinux_pod_context_mismatch_errors_total{access_mode=\"RWOP\"} 1",

@@ -1,4 +1,4 @@
-//! How full the volumes of claims are, as gauges. A volume whose storage hangs is left out until it answers.
+//! The usage of claims' volumes, as gauges. A volume whose storage hangs is left out until it answers.
 
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -12,7 +12,7 @@ use volhost_volume_ops::stats::VolumeMeter;
 /// An answer that is older is not shown when there should be a newer one: the volume hangs.
 const STALE_US: u64 = 180_000_000;
 
-/// Puts how full these volumes are into a registry. Blocks for a quarter of a second at most, whatever the storage does.
+/// Registers the usage of these volumes. Blocks for a quarter of a second at most, whatever the storage does.
 pub(super) fn register(registry: &mut Registry, meter: &VolumeMeter, claims: &[ClaimedVolume]) {
     let gauges = Gauges::default();
     let asked = meter.measure(claims.iter().map(Into::into).collect());
@@ -32,7 +32,7 @@ fn number(value: u64) -> i64 {
 
 type OfClaims = Family<Claim, Gauge>;
 
-/// The kubelet's figures, and how many volumes owe an answer.
+/// The kubelet's metrics, and how many volumes have not answered.
 #[derive(Default)]
 struct Gauges {
     capacity: OfClaims,
@@ -74,16 +74,16 @@ impl Gauges {
             ("capacity_bytes", "Size of the volume", self.capacity),
             ("available_bytes", "Bytes that an ordinary user may still write", self.available),
             ("used_bytes", "Bytes in use", self.used),
-            ("inodes", "Files the volume may hold", self.inodes),
-            ("inodes_free", "Files it may still hold", self.inodes_free),
-            ("inodes_used", "Files it holds", self.inodes_used),
-            ("health_status_abnormal", "1 when the volume's plugin says that it is not well", self.abnormal),
+            ("inodes", "Inodes of the volume", self.inodes),
+            ("inodes_free", "Free inodes", self.inodes_free),
+            ("inodes_used", "Inodes in use", self.inodes_used),
+            ("health_status_abnormal", "1 if the volume's plugin reports it as abnormal", self.abnormal),
         ] {
             registry.register(format!("kubelet_volume_stats_{name}"), help, family);
         }
         registry.register(
             "volhost_volume_stats_unanswered",
-            "Volumes that were asked how full they are and have not answered: their storage hangs",
+            "Volumes that were asked for their usage and have not answered: their storage hangs",
             self.unanswered,
         );
     }

@@ -22,15 +22,15 @@ pub(crate) const EMPTY_CONTENT: &[u8] = b"{}";
 /// A signature of minisign: the artifact's type, and its layer's.
 pub(crate) const SIGNATURE: &str = "application/vnd.volhost.minisign.v1";
 
-/// When something was made, in RFC 3339.
+/// When something was created, in RFC 3339.
 pub(crate) const CREATED: &str = "org.opencontainers.image.created";
 
-/// The largest manifest, in bytes: what the distribution specification tells registries to take.
+/// The largest manifest, in bytes: the minimum that the distribution specification asks registries to accept.
 pub(crate) const MANIFEST_BYTES: u64 = 4 << 20;
 /// The largest signature, as the host reads them.
 pub(crate) const SIGNATURE_BYTES: u64 = 8 << 10;
 
-/// What stands behind a digest.
+/// The content of a digest.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Descriptor {

@@ -29,7 +29,7 @@ pub(crate) fn parse<'a>(headers: impl Iterator<Item = &'a str>) -> Option<Challe
     basic
 }
 
-/// `name="value", name=value`, with `\` before a character that stands for itself.
+/// `name="value", name=value`, with `\` before an escaped character.
 fn parameters(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = text.trim_start();

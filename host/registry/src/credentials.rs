@@ -1,4 +1,4 @@
-//! Who we are to a registry: the environment says so, or docker's configuration, which every tool for registries reads.
+//! Credentials for a registry: from the environment, or from docker's configuration, which every registry tool reads.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,17 +13,17 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 use thiserror::Error;
 
-/// Names the user, for the registry of the command.
+/// The variable with the user, for the registry of the command.
 pub const USER: &str = "VOLHOST_REGISTRY_USER";
 /// The password or token that goes with [`USER`].
 pub const PASSWORD: &str = "VOLHOST_REGISTRY_PASSWORD";
 
 /// The largest configuration that is read, in bytes.
 const CONFIG_BYTES: u64 = 1 << 20;
-/// What helpers say when they know nothing of a registry.
+/// Part of a credential helper's message if it has no credentials for a registry.
 const UNKNOWN: &str = "credentials not found";
 
-/// A name and a password. Shown nowhere.
+/// A name and a password. Never shown.
 #[derive(Clone)]
 pub struct Credentials {
     user: String,
@@ -36,7 +36,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Why it cannot be said who we are. No text of these holds a secret.
+/// Why there are no usable credentials. No message contains a secret.
 #[derive(Debug, Error)]
 pub enum CredentialsError {
     /// Half of the two variables.
@@ -51,7 +51,7 @@ pub enum CredentialsError {
         #[source]
         source: io::Error,
     },
-    /// It is something else. What is wrong is told by its place: the words themselves may be secret.
+    /// It cannot be parsed. The message names the place only: the text may be secret.
     #[error("{path} is no configuration of docker: line {line}, column {column}")]
     Malformed {
         /// The file.
@@ -61,7 +61,7 @@ pub enum CredentialsError {
         /// Where.
         column: usize,
     },
-    /// What it has for this registry is not a name and a password.
+    /// Its entry for this registry is not a name and a password.
     #[error(
         "{path}: `auths.\"{host}\".auth` is not NAME:PASSWORD in Base64; log in again, or set {USER} and {PASSWORD}"
     )]
@@ -92,7 +92,7 @@ pub enum CredentialsError {
         #[source]
         source: io::Error,
     },
-    /// The helper refuses, or does not say what it should.
+    /// The helper refuses, or its answer is malformed.
     #[error("{program}, which {path} names for {host}, gives no credentials ({how})")]
     HelperAnswer {
         /// The file.
@@ -112,13 +112,13 @@ impl Credentials {
         Self { user: user.into(), password: password.into() }
     }
 
-    /// What the environment has for a registry: [`USER`] and [`PASSWORD`], else docker's configuration (`config.json` in `DOCKER_CONFIG`,
-    /// else in `~/.docker`), with its helpers. None when nobody has logged in.
+    /// Finds the credentials for a registry: [`USER`] and [`PASSWORD`], else docker's configuration (`config.json` in `DOCKER_CONFIG`,
+    /// else in `~/.docker`), with its credential helpers. None without a login.
     ///
     /// `variable` reads the environment.
     ///
     /// # Errors
-    /// [`CredentialsError`]: what is there and cannot be used is no reason to go on as nobody.
+    /// [`CredentialsError`]: credentials that cannot be used are no reason to continue anonymously.
     pub fn find(host: &str, variable: impl Fn(&str) -> Option<OsString>) -> Result<Option<Self>, CredentialsError> {
         let text = |name| variable(name).and_then(|value| value.into_string().ok()).filter(|value| !value.is_empty());
         match (text(USER), text(PASSWORD)) {
@@ -142,7 +142,7 @@ impl Credentials {
     }
 }
 
-/// docker's configuration, as far as it says who one is.
+/// docker's configuration, as far as it is about logins.
 #[derive(Deserialize)]
 struct DockerConfig {
     #[serde(default)]
@@ -161,7 +161,7 @@ struct Login {
     identity_token: String,
 }
 
-/// What a helper says.
+/// A credential helper's answer.
 #[derive(Deserialize)]
 struct HelperAnswer {
     #[serde(rename = "Username")]
@@ -201,15 +201,15 @@ impl DockerConfig {
     }
 }
 
-/// Logins stand under a host, or under an address with `https://` and a path.
+/// Whether a login's key, a host or an address with `https://` and a path, means this registry.
 fn same_registry(name: &str, host: &str) -> bool {
     let rest = name.strip_prefix("https://").or_else(|| name.strip_prefix("http://")).unwrap_or(name);
-    // Docker's own registry is logged in to by another name.
+    // Logins to Docker's own registry have another name.
     let host = if host == "docker.io" { "index.docker.io" } else { host };
     rest.split('/').next() == Some(host)
 }
 
-/// Asks docker's helper `docker-credential-NAME`.
+/// Asks docker's credential helper `docker-credential-NAME`.
 fn ask(path: &Path, helper: &str, host: &str) -> Result<Option<Credentials>, CredentialsError> {
     let program = format!("docker-credential-{helper}");
     let answer = |how: &str| CredentialsError::HelperAnswer {
@@ -229,8 +229,8 @@ fn ask(path: &Path, helper: &str, host: &str) -> Result<Option<Credentials>, Cre
         source,
     })?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stdout);
-        return if said.contains(UNKNOWN) { Ok(None) } else { Err(answer(&output.status.to_string())) };
+        let message = String::from_utf8_lossy(&output.stdout);
+        return if message.contains(UNKNOWN) { Ok(None) } else { Err(answer(&output.status.to_string())) };
     }
     let HelperAnswer { user, secret } =
         serde_json::from_slice(&output.stdout).map_err(|_| answer("what it prints is not what helpers print"))?;
@@ -242,7 +242,7 @@ fn run(program: &str, host: &str) -> io::Result<std::process::Output> {
         Command::new(program).arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         match stdin.write_all(host.as_bytes()) {
-            // It knew without being asked.
+            // It answered without reading the question.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             other => other?,
         }

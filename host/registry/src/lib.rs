@@ -2,8 +2,8 @@
 //!
 //! A plugin is an artifact as the WebAssembly world lays it out (CNCF's guidance "Wasm OCI Artifact"): a manifest whose config is of type
 //! `application/vnd.wasm.config.v0+json`, with the component as its one layer of type `application/wasm`. So any tool that follows it can
-//! pull what volhost published, and volhost what others did. The maker's signature, as minisign makes it, is an artifact of its own that
-//! *refers* to the plugin's manifest (distribution specification 1.1): it stays with the plugin and changes nothing of it.
+//! pull what volhost published, and the reverse. The author's minisign signature is an artifact of its own that *refers* to the plugin's
+//! manifest (distribution specification 1.1): it stays with the plugin and does not change it.
 //!
 //! ```text
 //!  REPOSITORY:TAG ──► manifest ──► config   what the component imports and exports
@@ -12,21 +12,21 @@
 //!                     manifest ──► layer    the signature
 //! ```
 //!
-//! A registry is a stranger. Whatever it says is bounded before it is read and held against its digest before it is used; names that it
-//! suggests are not looked at; nothing that comes from it is interpreted here.
+//! A registry is not trusted. Its answers are bounded before they are read and checked against their digests before they are used; names
+//! that it suggests are ignored; its content is not interpreted here.
 //!
-//! | module | holds |
+//! | module | its job |
 //! |---|---|
 //! | [`reference`](mod@reference) | `HOST/NAME:TAG@sha256:...` |
 //! | [`digest`] | content by its digest |
-//! | [`credentials`] | who we are, as the environment and docker's configuration say |
+//! | [`credentials`] | credentials from the environment and docker's configuration |
 //! | [`publish`](mod@publish), [`pull`](mod@pull) | the two directions |
 //! | `artifact` | manifests and configs |
 //! | `referrers` | what refers to a manifest |
 //! | `session` | requests to one repository: authentication, redirects, refusals |
 //! | `challenge` | how a registry asks for authentication |
 //! | `transport` | one request over one connection, bounded |
-//! | `tls` | whom we believe to be who they say |
+//! | `tls` | certificate authorities |
 #![forbid(unsafe_code)]
 
 mod artifact;
@@ -56,19 +56,19 @@ pub use transport::TransportError;
 /// How to reach a registry.
 #[derive(Debug, Clone)]
 pub struct Access {
-    /// Who we are. Without it, everything is asked for as anybody may.
+    /// The login. Without it, requests are anonymous.
     pub credentials: Option<Credentials>,
-    /// Speak HTTP without TLS. Only to this machine.
+    /// Use HTTP without TLS. Only to this machine.
     pub plain_http: bool,
-    /// How long a registry may be silent: while a connection is made, and between two pieces of an answer.
-    pub patience: Duration,
+    /// How long a registry may be silent: while a connection is opened, and between two pieces of an answer.
+    pub idle_timeout: Duration,
 }
 
 impl Default for Access {
     fn default() -> Self {
-        Self { credentials: None, plain_http: false, patience: PATIENCE }
+        Self { credentials: None, plain_http: false, idle_timeout: IDLE_TIMEOUT }
     }
 }
 
-/// Longer than a loaded registry takes to look up a manifest, shorter than one waits for a dead one.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than a loaded registry takes to look up a manifest, shorter than a user waits for a dead one.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -12,10 +12,10 @@ use crate::reference::Reference;
 use crate::session::{Call, Session, SessionError, escape};
 use crate::{Access, referrers};
 
-/// The largest answer to a push, in bytes: nothing is expected but the words of a refusal.
+/// The largest answer to a push, in bytes: only a refusal has a body.
 const ANSWER_BYTES: u64 = 64 << 10;
 
-/// Why a plugin was not published. Nothing of it stands under its tag then.
+/// Why a plugin was not published. Its tag is unchanged then.
 #[derive(Debug, Error)]
 pub enum PublishError {
     /// The registry.
@@ -54,7 +54,7 @@ pub struct Plugin<'a> {
     pub exports: &'a [String],
     /// What it imports, likewise.
     pub imports: &'a [String],
-    /// When it was made, in RFC 3339. Publishing the same again is publishing nothing.
+    /// When it was created, in RFC 3339. Publishing the same content again publishes nothing.
     pub created: &'a str,
     /// Its maker's signature, as minisign writes it.
     pub signature: Option<&'a [u8]>,
@@ -67,10 +67,10 @@ pub struct Published {
     pub digest: Digest,
 }
 
-/// Publishes a plugin under the tag of `reference`, with its signature. `tell` hears of each step.
+/// Publishes a plugin under the tag of `reference`, with its signature. `report` is called with each step.
 ///
 /// # Guarantees
-/// The tag changes last, and at once: who pulls it gets the old plugin, or the new one with its signature. A tag that has other content is
+/// The tag changes last, and at once: a pull gets the old plugin, or the new one with its signature. A tag that has other content is
 /// not replaced without `force`. Repeating it is harmless.
 ///
 /// # Errors
@@ -80,7 +80,7 @@ pub async fn publish(
     reference: &Reference,
     plugin: Plugin<'_>,
     force: bool,
-    tell: &dyn Fn(&str),
+    report: &dyn Fn(&str),
 ) -> Result<Published, PublishError> {
     if reference.digest().is_some() {
         return Err(PublishError::Pinned(reference.clone()));
@@ -107,16 +107,16 @@ pub async fn publish(
         }
         _ => {}
     }
-    tell(&format!("component: {} bytes", plugin.component.len()));
+    report(&format!("component: {} bytes", plugin.component.len()));
     push_blob(&mut session, plugin.component).await?;
     push_blob(&mut session, &config).await?;
     push_manifest(&mut session, digest.as_str(), &manifest).await?;
     if let Some(signature) = plugin.signature {
-        tell("signature");
+        report("signature");
         let subject = Descriptor::of(MANIFEST, &manifest);
         push_signature(&mut session, signature, &digest, subject, plugin.created).await?;
     }
-    tell(&format!("tag: {tag}"));
+    report(&format!("tag: {tag}"));
     push_manifest(&mut session, tag, &manifest).await?;
     Ok(Published { digest })
 }
@@ -148,7 +148,7 @@ fn check_signature(signature: &[u8]) -> Result<(), PublishError> {
     minisign_verify::Signature::decode(text).map(drop).map_err(|error| wrong(&error.to_string()))
 }
 
-/// The manifest that stands under a tag.
+/// The manifest of a tag.
 async fn present(session: &mut Session<'_>, tag: &str) -> Result<Option<Digest>, SessionError> {
     let uri = session.uri(&format!("manifests/{tag}"))?;
     let accept = format!("{MANIFEST}, {INDEX}");

@@ -12,9 +12,9 @@ use crate::session::{Call, Session, SessionError};
 use crate::text::printable;
 use crate::{Access, referrers};
 
-/// What every component begins with: the magic word, the version, and the layer that says "component".
+/// The first bytes of every component: the magic number, the version, and the layer "component".
 const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
-/// Where a registry says what it has sent.
+/// The header with the digest of what the registry has sent.
 const CONTENT_DIGEST: &str = "docker-content-digest";
 
 /// What a refusal may have, in bytes, where less was asked for.
@@ -26,7 +26,7 @@ pub enum PullError {
     /// The registry.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// It is not said which one.
+    /// The reference has neither tag nor digest.
     #[error("{0} names no version: write HOST/NAME:TAG, or HOST/NAME@sha256:...")]
     NoVersion(Reference),
     /// There is none.
@@ -34,24 +34,24 @@ pub enum PullError {
     NotFound(Reference),
     /// What came is not what was to come.
     #[error(
-        "{what} is not what {by} says: {expected} was to come, {found} came; the registry, or somebody before it, has changed it"
+        "{what} does not match {by}: {expected} was expected, {found} received; the registry, or something in between, has changed it"
     )]
     Digest {
         /// What came.
         what: &'static str,
-        /// Who says what was to come.
+        /// The origin of the expected digest.
         by: &'static str,
         /// What was to come.
         expected: String,
         /// What came.
         found: Digest,
     },
-    /// A part has another size than the manifest says.
-    #[error("{what} has {found} bytes, and the manifest says {expected}")]
+    /// A part has another size than in the manifest.
+    #[error("{what} has {found} bytes, and {expected} in the manifest")]
     Size {
         /// The part.
         what: &'static str,
-        /// What the manifest says.
+        /// The manifest's.
         expected: u64,
         /// What came.
         found: u64,
@@ -92,14 +92,14 @@ pub struct Pulled {
     pub component: Vec<u8>,
     /// Its manifest: what pins it.
     pub digest: Digest,
-    /// The signature that refers to it, as minisign writes it. Whether it is good, whoever loads the plugin finds out.
+    /// The signature that refers to it, as minisign writes it. It is verified when the plugin is loaded.
     pub signature: Option<Vec<u8>>,
 }
 
-/// Pulls the plugin that `reference` names, of at most `limit` bytes, with the newest signature that refers to it. `tell` hears of each step.
+/// Pulls the plugin that `reference` names, of at most `limit` bytes, with the newest signature that refers to it. `report` is called with each step.
 ///
 /// # Guarantees
-/// What is returned is what the digest of the reference says, if it has one, and what the manifest says in any case. No name, path or
+/// The content has the reference's digest, if it has one, and the manifest's in any case. No name, path or
 /// address of the registry's is used on this machine.
 ///
 /// # Errors
@@ -108,7 +108,7 @@ pub async fn pull(
     access: &Access,
     reference: &Reference,
     limit: u64,
-    tell: &dyn Fn(&str),
+    report: &dyn Fn(&str),
 ) -> Result<Pulled, PullError> {
     let mut session = Session::new(access, reference, "pull")?;
     let (manifest, digest) = manifest(&mut session, reference).await?;
@@ -116,14 +116,14 @@ pub async fn pull(
     if layer.size > limit {
         return Err(PullError::TooLarge { reference: reference.clone(), size: layer.size, limit });
     }
-    tell(&format!("component: {} bytes", layer.size));
+    report(&format!("component: {} bytes", layer.size));
     let component = blob(&mut session, layer, "the component").await?;
     if !component.starts_with(COMPONENT) {
         let why = "its layer is no WebAssembly component".to_owned();
         return Err(PullError::NoPlugin { reference: reference.clone(), why });
     }
     let signature = signature(&mut session, &digest).await?;
-    tell(if signature.is_some() { "signature" } else { "no signature" });
+    report(if signature.is_some() { "signature" } else { "no signature" });
     Ok(Pulled { component, digest, signature })
 }
 
@@ -143,9 +143,9 @@ async fn manifest(session: &mut Session<'_>, reference: &Reference) -> Result<(M
         _ => return Err(session.refused("the plugin's manifest", &answer).into()),
     }
     let found = Digest::of(&answer.body);
-    let says = pinned.map(|digest| (digest.as_str(), "the reference"));
-    let says = says.or_else(|| answer.header(CONTENT_DIGEST).map(|header| (header, "the registry")));
-    if let Some((expected, by)) = says.filter(|(expected, _)| *expected != found.as_str()) {
+    let stated = pinned.map(|digest| (digest.as_str(), "the reference"));
+    let stated = stated.or_else(|| answer.header(CONTENT_DIGEST).map(|header| (header, "the registry")));
+    if let Some((expected, by)) = stated.filter(|(expected, _)| *expected != found.as_str()) {
         return Err(PullError::Digest { what: "the manifest", by, expected: printable(expected), found });
     }
     let kind = answer.header("content-type").unwrap_or("");
@@ -197,7 +197,7 @@ async fn blob(session: &mut Session<'_>, descriptor: &Descriptor, what: &'static
     Ok(answer.body.into())
 }
 
-/// The newest signature. One that cannot be had is an error: without it the plugin might be refused, or taken for an unsigned one.
+/// The newest signature. One that cannot be pulled is an error: without it the plugin might be refused, or pass as unsigned.
 async fn signature(session: &mut Session<'_>, plugin: &Digest) -> Result<Option<Vec<u8>>, PullError> {
     let found = referrers::list(session, plugin, SIGNATURE).await?;
     let created = |one: &Descriptor| one.annotations.as_ref().and_then(|all| all.get(CREATED).cloned());

@@ -55,7 +55,7 @@ impl Reference {
         &self.name
     }
 
-    /// The repository's last part: what a plugin of it is called when nobody says otherwise.
+    /// The repository's last part: the default name of a plugin's file.
     pub fn short_name(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or(&self.name)
     }

@@ -1,4 +1,4 @@
-//! What refers to a manifest: the referrers of the distribution specification 1.1, and the tag that stands in for them on a registry that
+//! What refers to a manifest: the referrers of the distribution specification 1.1, and the fallback tag on a registry that
 //! does not know them.
 
 use hyper::{Method, StatusCode};
@@ -9,16 +9,16 @@ use crate::digest::Digest;
 use crate::publish::PublishError;
 use crate::session::{Call, Session, SessionError, escape};
 
-/// Where a registry says that it has understood the `subject` of a manifest.
+/// The header by which a registry confirms the `subject` of a manifest.
 pub(crate) const UNDERSTOOD: &str = "oci-subject";
 
-/// The tag that stands in.
+/// The fallback tag.
 fn tag(subject: &Digest) -> String {
     format!("sha256-{}", subject.hex())
 }
 
-/// The manifests of a type that refer to `subject`, as the registry tells them. A list that cannot be read is none: what it names would be
-/// held against its digest anyway, and what it leaves out cannot be known.
+/// The manifests of a type that refer to `subject`, as the registry lists them. A list that cannot be parsed counts as empty: its entries would be
+/// checked against their digests anyway, and its omissions cannot be detected.
 pub(crate) async fn list(
     session: &mut Session<'_>,
     subject: &Digest,
@@ -31,7 +31,7 @@ pub(crate) async fn list(
         StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::METHOD_NOT_ALLOWED => {
             stand_in(session, subject).await?
         }
-        _ => return Err(session.refused("the question who refers to the plugin", &answer)),
+        _ => return Err(session.refused("the request for the plugin's referrers", &answer)),
     };
     let descriptors = index.into_iter().flat_map(|index| index.manifests);
     let known = descriptors.filter_map(|one| serde_json::from_value::<Descriptor>(one).ok());
@@ -44,11 +44,11 @@ async fn stand_in(session: &mut Session<'_>, subject: &Digest) -> Result<Option<
     match answer.status {
         StatusCode::OK => Ok(serde_json::from_slice(&answer.body).ok()),
         StatusCode::NOT_FOUND => Ok(None),
-        _ => Err(session.refused("the question who refers to the plugin", &answer)),
+        _ => Err(session.refused("the request for the plugin's referrers", &answer)),
     }
 }
 
-/// Adds a manifest to the tag that stands in, in place of others of its type; what is there of other types stays as it is.
+/// Adds a manifest to the fallback tag, in place of others of its type; those of other types stay.
 pub(crate) async fn add(session: &mut Session<'_>, subject: &Digest, referrer: Descriptor) -> Result<(), PublishError> {
     let present = stand_in(session, subject).await?.map(|index| index.manifests).unwrap_or_default();
     let of_its_type =

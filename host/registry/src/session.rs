@@ -25,7 +25,7 @@ pub enum SessionError {
     /// There was no answer.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// It wants to know who we are.
+    /// It requires a login.
     #[error(
         "{host} wants a login for {name}: `docker login {host}`, or set VOLHOST_REGISTRY_USER and VOLHOST_REGISTRY_PASSWORD"
     )]
@@ -35,14 +35,14 @@ pub enum SessionError {
         /// The repository.
         name: String,
     },
-    /// It knows who we are, and we may not.
+    /// The login has no right to do that.
     #[error("{host} does not let this login do that with {name}: {words}")]
     Denied {
         /// The registry.
         host: String,
         /// The repository.
         name: String,
-        /// In its words.
+        /// The registry's message.
         words: String,
     },
     /// How it asks for a login cannot be understood or trusted.
@@ -76,7 +76,7 @@ pub enum SessionError {
         status: u16,
         /// What it was asked for.
         what: String,
-        /// In its words.
+        /// The registry's message.
         words: String,
     },
 }
@@ -128,7 +128,7 @@ impl<'a> Session<'a> {
         let scheme = if access.plain_http { "http" } else { "https" };
         let base = format!("{scheme}://{host}/v2/{}", reference.name());
         Ok(Self {
-            transport: Transport::new(access.plain_http, access.patience),
+            transport: Transport::new(access.plain_http, access.idle_timeout),
             credentials: access.credentials.as_ref(),
             base: base.parse().map_err(|_| TransportError::Address(printable(&base)))?,
             host: reference.host(),
@@ -184,7 +184,7 @@ impl<'a> Session<'a> {
         if let Some(content_type) = call.content_type {
             request = request.header(CONTENT_TYPE, content_type);
         }
-        // A place that we are sent to is not told who we are.
+        // The target of a redirect gets no credentials.
         if let Some(authorization) = self.authorization.as_ref().filter(|_| at_home) {
             request = request.header(AUTHORIZATION, authorization);
         }
@@ -211,7 +211,7 @@ impl<'a> Session<'a> {
         let unclear = |why: &str| SessionError::Challenge { host: self.host.to_owned(), why: why.to_owned() };
         let headers = answer.headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
         let challenge =
-            challenge::parse(headers).ok_or_else(|| unclear("it says 401, and neither Basic nor Bearer"))?;
+            challenge::parse(headers).ok_or_else(|| unclear("it answers 401 with neither Basic nor Bearer"))?;
         let value = match challenge {
             Challenge::Basic => match self.credentials {
                 Some(credentials) => credentials.basic(),
@@ -304,8 +304,8 @@ struct ErrorWords {
 fn words(answer: &Answer) -> String {
     match serde_json::from_slice::<Errors>(&answer.body) {
         Ok(Errors { errors }) if !errors.is_empty() => {
-            let told: Vec<_> = errors.iter().map(|one| format!("{} {}", one.code, one.message)).collect();
-            printable(&told.join("; "))
+            let messages: Vec<_> = errors.iter().map(|one| format!("{} {}", one.code, one.message)).collect();
+            printable(&messages.join("; "))
         }
         _ => match printable(&String::from_utf8_lossy(&answer.body)) {
             nothing if nothing.is_empty() => "without a word".to_owned(),

@@ -1,9 +1,9 @@
-//! Words of strangers, made fit to be shown.
+//! Foreign texts, escaped and shortened for messages.
 
-/// How much of a stranger's words is shown, in characters.
+/// How much of a foreign text is shown, in characters.
 const SHOWN: usize = 300;
 
-/// The words on one line, without what a terminal would take for a command, and not too many of them.
+/// The text on one line, without control characters, cut to a limit.
 pub(crate) fn printable(words: &str) -> String {
     let clean = |character: char| if character.is_control() { ' ' } else { character };
     let mut text: String = words.trim().chars().take(SHOWN).map(clean).collect();

@@ -1,4 +1,4 @@
-//! Whom we believe to be who they say: the certificate authorities of this machine.
+//! The trusted certificate authorities: those of this machine.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ const VARIABLE: &str = "SSL_CERT_FILE";
 const BUNDLES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
-/// Why nobody can be believed.
+/// Why no certificate can be verified.
 #[derive(Debug, Error)]
 pub enum TlsError {
     /// There is no list of authorities.
@@ -33,8 +33,8 @@ pub enum TlsError {
         #[source]
         source: pem::Error,
     },
-    /// It holds none.
-    #[error("{path} holds no certificate authority that can be used")]
+    /// It has none.
+    #[error("{path} has no usable certificate authority")]
     Empty {
         /// The file.
         path: PathBuf,
@@ -61,7 +61,7 @@ fn roots() -> Result<RootCertStore, TlsError> {
     let certificates: Vec<_> =
         CertificateDer::pem_file_iter(&path).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)?;
     let mut roots = RootCertStore::empty();
-    // Lists hold authorities of kinds that the library does not know; those that it knows count.
+    // Lists contain authorities of kinds that the library does not support; the others count.
     let (added, _) = roots.add_parsable_certificates(certificates);
     if added == 0 {
         return Err(TlsError::Empty { path });
@@ -76,7 +76,7 @@ fn bundle() -> Option<PathBuf> {
     BUNDLES.iter().map(PathBuf::from).find(|path| path.is_file())
 }
 
-/// A failure of the handshake, in words that say what it means.
+/// A failure of the handshake, explained.
 pub(crate) fn explain(error: &io::Error) -> &'static str {
     let certificate = error
         .get_ref()

@@ -34,7 +34,7 @@ pub enum TransportError {
         /// The host.
         host: String,
     },
-    /// The address is none that we speak to.
+    /// The address is not supported.
     #[error("'{0}' is no address of a registry")]
     Address(String),
     /// No authorities.
@@ -49,7 +49,7 @@ pub enum TransportError {
         #[source]
         source: io::Error,
     },
-    /// Somebody listens who is not the registry, or does not speak TLS.
+    /// The peer is not the registry, or does not support TLS.
     #[error("{host}: {}", tls::explain(source))]
     Handshake {
         /// The host and port.
@@ -58,15 +58,15 @@ pub enum TransportError {
         #[source]
         source: io::Error,
     },
-    /// It has said nothing for too long.
-    #[error("{host} has been silent for {} s", patience.as_secs())]
+    /// It was silent for too long.
+    #[error("{host} has been silent for {} s", idle_timeout.as_secs())]
     Silent {
         /// The host and port.
         host: String,
         /// How long was waited.
-        patience: Duration,
+        idle_timeout: Duration,
     },
-    /// What it says is no HTTP, or breaks off.
+    /// Its answer is not HTTP, or incomplete.
     #[error("{host} does not answer as a registry does")]
     Http {
         /// The host and port.
@@ -75,7 +75,7 @@ pub enum TransportError {
         #[source]
         source: hyper::Error,
     },
-    /// The request itself cannot be made of these words.
+    /// The request cannot be built of these values.
     #[error("the request to {host} cannot be written")]
     Request {
         /// The host and port.
@@ -112,13 +112,13 @@ impl Answer {
 /// Makes connections.
 pub(crate) struct Transport {
     plain_http: bool,
-    patience: Duration,
+    idle_timeout: Duration,
     tls: Option<TlsConnector>,
 }
 
 impl Transport {
-    pub(crate) fn new(plain_http: bool, patience: Duration) -> Self {
-        Self { plain_http, patience, tls: None }
+    pub(crate) fn new(plain_http: bool, idle_timeout: Duration) -> Self {
+        Self { plain_http, idle_timeout, tls: None }
     }
 
     /// Sends `request`, whose address is absolute, and reads the answer, of which at most `limit` bytes of content.
@@ -164,11 +164,12 @@ impl Transport {
         *request.uri_mut() = path.parse::<Uri>().map_err(|source| unfit(source.into()))?;
         let (mut sender, connection) =
             self.patiently(peer, http1::handshake(TokioIo::new(stream))).await?.map_err(failed)?;
-        // It ends when both the sender and the answer are gone; what it has to say, the answer says too.
+        // It ends when both the sender and the answer are gone; the answer reports its errors, too.
         tokio::spawn(connection);
         let head = request.method() == Method::HEAD;
         let sending = Duration::from_secs(request.body().size_hint().lower() / SLOWEST);
-        let answer = self.within(peer, self.patience + sending, sender.send_request(request)).await?.map_err(failed)?;
+        let answer =
+            self.within(peer, self.idle_timeout + sending, sender.send_request(request)).await?.map_err(failed)?;
         self.read(answer, head, peer, limit).await
     }
 
@@ -182,7 +183,7 @@ impl Transport {
         let too_large = || TransportError::TooLarge { host: peer.host.clone(), limit };
         let (head, mut body) = answer.into_parts();
         let announced = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-        // A success that will not fit is not begun. The words of a refusal are shown as far as they fit.
+        // A success that is too large is not read. The message of a refusal is shown as far as it fits.
         if head.status.is_success()
             && !head_only
             && announced.and_then(|length| length.parse().ok()).is_some_and(|length: u64| length > limit)
@@ -202,22 +203,22 @@ impl Transport {
     }
 
     async fn patiently<T>(&self, peer: &Peer, work: impl Future<Output = T>) -> Result<T, TransportError> {
-        self.within(peer, self.patience, work).await
+        self.within(peer, self.idle_timeout, work).await
     }
 
     async fn within<T>(
         &self,
         peer: &Peer,
-        patience: Duration,
+        idle_timeout: Duration,
         work: impl Future<Output = T>,
     ) -> Result<T, TransportError> {
-        timeout(patience, work).await.map_err(|_| TransportError::Silent { host: peer.host.clone(), patience })
+        timeout(idle_timeout, work).await.map_err(|_| TransportError::Silent { host: peer.host.clone(), idle_timeout })
     }
 }
 
 /// Who is spoken to.
 struct Peer {
-    /// As it stands in the address, with the port if that is written.
+    /// As written in the address, with the port if it is given.
     host: String,
     /// Without the port; an IPv6 address in its brackets.
     name: String,

@@ -105,8 +105,8 @@ fn a_server_that_says_nothing_is_left() {
     let silent = Stranger::start(|_, stream| {
         let _ = stream.read(&mut [0]);
     });
-    let patience = Duration::from_millis(50);
-    let error = now(pull(&access(patience), &silent.reference("a:1"), LIMIT, &|_| {})).unwrap_err();
+    let idle_timeout = Duration::from_millis(50);
+    let error = now(pull(&access(idle_timeout), &silent.reference("a:1"), LIMIT, &|_| {})).unwrap_err();
     assert!(matches!(transport(error), TransportError::Silent { .. }));
 }
 

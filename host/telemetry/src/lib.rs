@@ -1,4 +1,4 @@
-//! What volhost says while it runs: log lines on standard error, and traces to a collector for those who opt in.
+//! Log lines on standard error, and traces to a collector if one is configured.
 //!
 //! Both come from the spans and events of `tracing`. Each operation has a span with its volume, pod, plugin, kind and number; all that is
 //! logged for it is logged within, and it is the root of a trace of its own. Below it are the calls of the plugin, and below those
@@ -17,7 +17,7 @@ use lines::Lines;
 use traces::Traces;
 use volhost_config::{LogFilter, LogFormat, OtlpEndpoint};
 
-/// Why there is no log, or no trace.
+/// Why the log or the traces cannot be set up.
 #[derive(Debug, Error)]
 pub enum TelemetryError {
     /// The thread that sends traces cannot be started.
@@ -28,10 +28,10 @@ pub enum TelemetryError {
     Endpoint {
         /// Which.
         endpoint: OtlpEndpoint,
-        /// In the exporter's words.
+        /// The exporter's error.
         source: opentelemetry_otlp::ExporterBuildError,
     },
-    /// Something else has set up a log for this process.
+    /// The log of this process was set up before.
     #[error("the log is set up already: {0}")]
     Twice(#[from] TryInitError),
 }
@@ -67,7 +67,7 @@ impl Telemetry {
         Ok(Self { traces })
     }
 
-    /// Sends what has not been sent yet. Blocks for some seconds at most; not to be called in a tokio runtime.
+    /// Sends the remaining spans. Blocks for some seconds at most; not to be called in a tokio runtime.
     pub fn end(self) {
         if let Some(traces) = self.traces {
             traces.end();

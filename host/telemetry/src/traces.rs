@@ -32,7 +32,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the last batch may take when volhost ends.
 const FAREWELL: Duration = Duration::from_secs(3);
-/// The name of what makes the spans, and of the service.
+/// The name of the tracer and of the service.
 const NAME: &str = "volhost";
 
 /// The way of spans to the collector.
@@ -43,7 +43,7 @@ pub(super) struct Traces {
 }
 
 impl Traces {
-    /// Begins to send spans. The connection is made when there is something to send, and made again when it breaks.
+    /// Starts to send spans. The connection is opened with the first span, and again after it breaks.
     pub(super) fn begin(endpoint: &OtlpEndpoint, node: &str) -> Result<Self, TelemetryError> {
         // Not the daemon's runtime: that one is the engine's, and ends before the last spans are sent.
         let connection = tokio::runtime::Builder::new_multi_thread()

@@ -110,9 +110,9 @@ pub(crate) fn good_manifest() -> String {
     manifest(WASM_CONFIG, &[(WASM_LAYER, Digest::of(COMPONENT).as_str(), COMPONENT.len() as u64)])
 }
 
-/// Access to a stranger who is given `patience`.
-pub(crate) fn access(patience: Duration) -> Access {
-    Access { credentials: None, plain_http: true, patience }
+/// Access to an untrusted registry with this idle timeout.
+pub(crate) fn access(idle_timeout: Duration) -> Access {
+    Access { credentials: None, plain_http: true, idle_timeout }
 }
 
 /// Runs to its end.

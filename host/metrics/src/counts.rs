@@ -1,4 +1,4 @@
-//! The two worlds as gauges.
+//! Desired and actual state of world, as gauges.
 
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -9,10 +9,10 @@ use super::labels::PluginState;
 
 type States = Family<PluginState, Gauge>;
 
-/// Puts the census into a registry.
-pub(super) fn register(registry: &mut Registry, census: &VolumeCounts) {
+/// Registers the counts.
+pub(super) fn register(registry: &mut Registry, counts: &VolumeCounts) {
     let (volumes, difference, pending) = (States::default(), States::default(), States::default());
-    for (name, plugin) in &census.plugins {
+    for (name, plugin) in &counts.plugins {
         let PluginCounts { desired, actual, to_mount, to_unmount, uncertain, running, overdue, waiting } = *plugin;
         let name = name.to_string();
         set(&volumes, &name, "desired_state_of_world", desired);
@@ -24,15 +24,15 @@ pub(super) fn register(registry: &mut Registry, census: &VolumeCounts) {
         set(&pending, &name, "overdue", overdue);
         set(&pending, &name, "waiting", waiting);
     }
-    set(&difference, "", "unresolved", census.unresolved);
+    set(&difference, "", "unresolved", counts.unresolved);
     registry.register(
         "volume_manager_total_volumes",
-        "Volumes of pods that are wanted, and that are mounted for certain",
+        "Volumes of pods in the desired and in the actual state of world",
         volumes,
     );
     registry.register(
         "volume_manager_state_diff",
-        "Volumes of pods that are not as wanted: to be mounted, to be unmounted, of uncertain state, or not to be resolved",
+        "Volumes of pods whose actual state differs from the desired one: to be mounted, to be unmounted, uncertain, or unresolved",
         difference,
     );
     registry.register(
