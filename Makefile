@@ -10,7 +10,7 @@ crates = $(if $(wildcard $(1)/*/Cargo.toml),$(shell awk -F'"' '/^name *=/ && !se
 
 # Everything one command needs is built by one call of cargo: asked for one package alone, it gives the dependencies the features of that one,
 # and compiles them once more for the next.
-BUILD := -p volhost -p volhost-plugin-build
+BUILD := -p volhost -p volhostd -p volhost-plugin-build
 PLUGIN_BUILD := $(TARGET)/debug/volhost-plugin-build
 
 .DEFAULT_GOAL := help
@@ -26,7 +26,7 @@ setup: ## install what is missing on this machine (Debian packages, the wasm tar
 binaries: setup
 	cargo build $(BUILD)
 
-build: binaries ## build the daemon: target/debug/volhost
+build: binaries ## build the command line and the daemon: target/debug/volhost, target/debug/volhostd
 
 plugins: binaries ## build every plugin to a component: target/plugins/NAME.wasm
 	$(PLUGIN_BUILD) --out $(PLUGINS) $(call crates,plugins)
@@ -59,7 +59,7 @@ miri: ## run the unit tests of model and core under miri (needs nightly Rust wit
 
 bench: BUILD := -p volhost-plugin-build
 bench: plugins fixtures ## run the benchmarks on a release build
-	cargo build --release -p volhost
+	cargo build --release -p volhost -p volhostd
 	cargo bench -p volhost-tests
 	FILES=$${FILES:-1000000} cargo bench -p volhost-kernel --bench ownership
 

@@ -9,20 +9,28 @@ pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests' folder lies in the workspace").to_owned()
 }
 
-/// The daemon's binary: the one that `VOLHOST_BIN` names, or the one beside the tests' own.
+/// The command line's binary: the one that `VOLHOST_BIN` names, or the one beside the tests' own.
+/// `volhostd` is beside it.
 pub fn volhost() -> PathBuf {
     if let Some(named) = std::env::var_os("VOLHOST_BIN") {
         return PathBuf::from(named);
     }
     let test = std::env::current_exe().expect("the test has a path");
     // target/PROFILE/deps/TEST, or target/PROFILE/BIN
-    let found = test.ancestors().skip(1).take(2).map(|folder| folder.join("volhost")).find(|path| path.is_file());
-    found.unwrap_or_else(|| {
+    let mut folders = test.ancestors().skip(1).take(2);
+    let is_complete = |folder: &&Path| ["volhost", "volhostd"].iter().all(|name| folder.join(name).is_file());
+    let folder = folders.find(is_complete).unwrap_or_else(|| {
         panic!(
-            "the volhost binary is not beside {}; run `make test`, or `cargo build -p volhost` first",
+            "volhost and volhostd are not beside {}; run `make test`, or `cargo build -p volhost -p volhostd` first",
             test.display()
         )
-    })
+    });
+    folder.join("volhost")
+}
+
+/// The daemon's binary, beside [`volhost`].
+pub fn volhostd() -> PathBuf {
+    volhost().with_file_name("volhostd")
 }
 
 /// A built plugin, such as `empty-dir`.

@@ -43,7 +43,7 @@ pub fn keep(cache: &Path) {
 
 /// The folder for this very build of volhost.
 fn shared() -> PathBuf {
-    let program = fs::metadata(artifacts::volhost()).expect("volhost is built");
+    let program = fs::metadata(artifacts::volhostd()).expect("volhost is built");
     let build = format!("{}-{}-{}", program.len(), program.mtime(), program.mtime_nsec());
     let test = std::env::current_exe().expect("the test has a path");
     // target/PROFILE/deps/TEST

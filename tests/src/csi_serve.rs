@@ -70,7 +70,7 @@ impl CsiServe {
     }
 
     fn command(&self, node: &Node) -> Command {
-        let mut command = node.inside(artifacts::volhost());
+        let mut command = node.inside(artifacts::volhostd());
         command.arg("csi-serve").args(&self.arguments).stdin(Stdio::null());
         command
     }
@@ -109,7 +109,7 @@ impl CsiServe {
     /// When it does not end.
     pub fn fails(&self, node: &Node, arguments: &[&str]) -> String {
         let own = self.arguments.chunks_exact(2).filter(|option| !arguments.contains(&option[0].as_str())).flatten();
-        let mut command = node.inside(artifacts::volhost());
+        let mut command = node.inside(artifacts::volhostd());
         command.arg("csi-serve").args(own).args(arguments).stdin(Stdio::null());
         let output = command.output().expect("nsenter (util-linux) runs");
         assert!(!output.status.success(), "it served");

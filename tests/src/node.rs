@@ -211,7 +211,7 @@ impl Node {
     /// The daemon's arguments.
     fn daemon_command(&self) -> Command {
         let folder = self.folder.path();
-        let mut command = self.inside(artifacts::volhost());
+        let mut command = self.inside(artifacts::volhostd());
         command
             .arg("run")
             .arg("--root-dir")

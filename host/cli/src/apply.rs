@@ -13,7 +13,7 @@ use super::wait::explain;
 use volhost_api::MAX_MANIFEST_BYTES;
 use volhost_api::pb;
 
-/// Sends each file's objects. A file is applied wholly or not at all; files before a bad one stay applied. With `--complete`, then says
+/// Sends each file's objects. A file is applied wholly or not at all; files before a bad one stay applied. With `--complete`, then declares
 /// that there are no other pods. With `--wait` it returns once their pods are mounted.
 pub(super) async fn run(arguments: &ApplyArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     let mut client = Client::connect(socket).await?;
@@ -21,10 +21,10 @@ pub(super) async fn run(arguments: &ApplyArguments, socket: &Path, output: &mut 
     let mut unmounted = Vec::new();
     for file in &arguments.files {
         let manifest = read(file)?;
-        // 0 would not wait; a user who types 0 wants to know how things stand at once.
+        // 0 would not wait; a user who types 0 wants the state at once.
         let wait_ms = if arguments.wait { u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1) } else { 0 };
-        let patience = if arguments.wait { timeout.saturating_add(ANSWER_TIME) } else { ANSWER_TIME };
-        let answer = within(patience, socket, client.manager.add_pods(pb::AddPodsRequest { manifest, wait_ms })).await;
+        let limit = if arguments.wait { timeout.saturating_add(ANSWER_TIME) } else { ANSWER_TIME };
+        let answer = within(limit, socket, client.manager.add_pods(pb::AddPodsRequest { manifest, wait_ms })).await;
         let added = answer.map_err(|error| match error {
             CliError::Refused(why) => CliError::Refused(format!("{}: {why}", shown(file))),
             other => other,
@@ -46,7 +46,7 @@ pub(super) async fn run(arguments: &ApplyArguments, socket: &Path, output: &mut 
     }
     if arguments.complete {
         within(ANSWER_TIME, socket, client.manager.sources_ready(pb::SourcesReadyRequest {})).await?;
-        output.line("every pod is added; what no source names is taken for gone")?;
+        output.line("every pod is added; pods that no source names count as gone")?;
     }
     if unmounted.is_empty() { Ok(()) } else { Err(CliError::Failed(unmounted.join("\n"))) }
 }

@@ -1,12 +1,11 @@
-//! What can be typed, and the help that teaches it.
+//! The commands and options, and their help.
 
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use super::csi_serve::CsiServeArguments;
-use volhost_config::{Settings, variable};
+use volhost_config::{ColorChoice, CsiServeArguments, RunArguments, with_variables};
 use volhost_model::duration::HumanDuration;
 
 use super::conformance::ConformanceArguments;
@@ -20,25 +19,25 @@ const HELP: &str = "\
 Look:
   get            List pods, volumes, plugins, drivers or operations
   describe       Show one pod, volume, plugin or driver: state, last error and next try, mounts, events
-  events         Show what happened
-  top            Show live what the node does: operations, latencies, volumes in trouble
-  metrics        Print the daemon's figures as Prometheus reads them
+  events         Show events
+  top            Show live operations, latencies and volumes in trouble
+  metrics        Print the daemon's metrics in Prometheus' format
   version        Show the versions of this program and of the daemon
 
 Act:
   wait           Wait until a pod's volumes are mounted or unmounted
   apply          Add pods and other objects from a file
   delete         Remove a pod or another object that `apply` added
-  drain          Take every volume of the node away
+  drain          Unmount every volume of the node
   uncordon       End a drain: mount volumes again
-  force-unmount  Take a volume out of sight whose storage does not answer
+  force-unmount  Detach a volume whose storage does not answer (lazy unmount)
   attachments    Act as the controller that attaches volumes to this node
 
 Serve and extend:
   run            Run the daemon
   csi-serve      Serve a plugin as a CSI driver; needs no daemon
-  plugin         Write, build, test and try plugins, and look into plugin files; needs no daemon
-  conformance    Hold a plugin to the contract, on the real kernel; needs no daemon
+  plugin         Write, build, test, try, inspect and distribute plugins; needs no daemon
+  conformance    Run the conformance suite against a plugin, on the real kernel; needs no daemon
   completions    Print completions for a shell
   man            Print or write the manual pages
   help           Show the help of a command
@@ -76,34 +75,10 @@ pub(super) struct Cli {
     pub(super) command: Command,
 }
 
-/// When to use colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum ColorChoice {
-    /// On a terminal.
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
-}
-
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Run the daemon
-    ///
-    /// Every option can be given here, as a variable of the environment (VOLHOST_ROOT_DIR for --root-dir), or in a TOML file
-    /// (root-dir = "..."). The command line wins over the environment, and that over the file.
-    #[command(
-        after_help = "SIGTERM ends the daemon and leaves every mount in place; `volhost drain` takes them away. SIGHUP reads manifests and plugins again, and looks for what gone pods have left."
-    )]
     Run(Box<RunArguments>),
-    /// Serve a plugin as a CSI driver; needs no daemon
-    ///
-    /// Identity, Node and Controller services of CSI v1.12 over one plugin: what the plugin exports is what the driver can do.
-    #[command(
-        after_help = "SIGTERM ends the driver and leaves every volume as it is.\n\nExample:\n  volhost csi-serve --plugin target/plugins/loop.wasm --endpoint unix:///run/loop/csi.sock --registration-dir /var/lib/kubelet/plugins_registry"
-    )]
     CsiServe(Box<CsiServeArguments>),
     /// List pods, volumes, plugins, drivers or operations
     #[command(
@@ -117,37 +92,37 @@ pub(super) enum Command {
     Describe(DescribeArguments),
     /// Wait until a pod's volumes are mounted or unmounted
     #[command(
-        after_help = "When the time is over, each volume that is not as wished is printed with the step it stands at and why, and the exit code is 1.\n\nExamples:\n  volhost wait pod default/web\n  volhost wait pod default/web --for unmounted --timeout 30s"
+        after_help = "After the timeout, each volume that has not reached the goal is printed with its state, its step and the reason, and the exit code is 1.\n\nExamples:\n  volhost wait pod default/web\n  volhost wait pod default/web --for unmounted --timeout 30s"
     )]
     Wait(WaitArguments),
-    /// Show what happened
+    /// Show events
     #[command(after_help = "Examples:\n  volhost events -w\n  volhost events --for pod/default/web")]
     Events(EventsArguments),
-    /// Show live what the node does: operations, latencies, volumes in trouble
+    /// Show live operations, latencies and volumes in trouble
     #[command(
-        after_help = "Keys: q quits, s sorts by age, by plugin, by failures. Where there is no terminal, it prints once.\n\nExample:\n  volhost top --once | less"
+        after_help = "Keys: q quits, s sorts by age, by plugin, by failures. Without a terminal, it prints once.\n\nExample:\n  volhost top --once | less"
     )]
     Top(TopArguments),
-    /// Print the daemon's figures as Prometheus reads them
-    #[command(after_help = "To have Prometheus fetch them: volhost run --metrics-listen 127.0.0.1:9810")]
+    /// Print the daemon's metrics in Prometheus' format
+    #[command(after_help = "To let Prometheus scrape them: volhost run --metrics-listen 127.0.0.1:9810")]
     Metrics,
     /// Add pods and other objects from a file
     #[command(
-        after_help = "What was applied outlives the daemon, but not the machine; for pods that stay, use a folder: `volhost run --manifests DIR`. Secrets are kept in memory only: apply them again after the daemon was started again.\n\nExamples:\n  volhost apply -f pod.yaml\n  volhost apply -f pod.yaml --wait --timeout 30s\n  kubectl get pod web -o yaml | volhost apply -f -"
+        after_help = "Applied objects survive a restart of the daemon, but not of the machine; for pods that stay, use a folder: `volhost run --manifests DIR`. Secrets are kept in memory only: apply them again after the daemon has been restarted.\n\nExamples:\n  volhost apply -f pod.yaml\n  volhost apply -f pod.yaml --wait --timeout 30s\n  kubectl get pod web -o yaml | volhost apply -f -"
     )]
     Apply(ApplyArguments),
-    /// Remove a pod or another object that `apply` added; a pod's volumes are taken away
+    /// Remove a pod or another object that `apply` added; a pod's volumes are unmounted
     Delete(DeleteArguments),
-    /// Take every volume of the node away
+    /// Unmount every volume of the node
     #[command(
-        after_help = "Shows what is left on standard error while it takes longer than a second. Exit code 1 when something is left at the end. Nothing is mounted until `volhost uncordon` or the next start of the daemon."
+        after_help = "Shows on standard error what is left if it takes longer than a second. Exit code 1 if something is left at the end. Nothing is mounted until `volhost uncordon` or the next start of the daemon."
     )]
     Drain(DrainArguments),
     /// End a drain: mount volumes again for the pods that want them
     Uncordon,
-    /// Take a volume out of sight whose storage does not answer; what was not written yet may be lost
+    /// Detach a volume whose storage does not answer (lazy unmount); data not written yet may be lost
     #[command(
-        after_help = "For a pod that is gone and whose volume cannot be unmounted, and for a volume that hangs while it is mounted. It is told as an event. The kernel lets go of the file system with its last user."
+        after_help = "For the volume of a pod that is gone, if it cannot be unmounted, and for a volume that hangs while it is mounted. An event reports it. The kernel releases the file system with its last user."
     )]
     ForceUnmount(ForceUnmountArguments),
     /// Act as the controller that attaches volumes to this node
@@ -159,13 +134,13 @@ pub(super) enum Command {
         #[command(subcommand)]
         command: AttachmentsCommand,
     },
-    /// Write, build, test and try plugins, and look into plugin files; needs no daemon
+    /// Write, build, test, try, inspect and distribute plugins; needs no daemon
     Plugin {
         /// What to do.
         #[command(subcommand)]
         command: PluginCommand,
     },
-    /// Hold a plugin to the contract, on the real kernel; needs no daemon
+    /// Run the conformance suite against a plugin, on the real kernel; needs no daemon
     #[command(
         after_help = "Nothing is left on the machine. Exit codes: 0 every case that applies passed, 1 a case failed, 2 wrong usage or case file, 4 the plugin could not be tested here.\n\nExamples:\n  volhost conformance target/plugins/scratch.wasm\n  volhost conformance loop.wasm --config loop.yaml --only publish/crash-then-repeat\n  volhost conformance loop.wasm --config loop.yaml -o junit > report.xml"
     )]
@@ -188,7 +163,7 @@ pub(super) enum Command {
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
-    /// What the daemon starts itself for.
+    /// What this program starts itself for.
     #[command(hide = true)]
     Internal {
         /// Which part.
@@ -197,24 +172,13 @@ pub(super) enum Command {
     },
 }
 
-/// What the daemon starts itself for.
+/// What this program starts itself for.
 #[derive(Debug, Subcommand)]
 pub(super) enum InternalCommand {
     /// Compile a plugin: WebAssembly on standard input, machine code on standard output, no privileges.
     CompilePlugin,
     /// Read what program to become, drop the privileges that it is not to have, and become it.
     RunProgram,
-}
-
-/// `run`.
-#[derive(Debug, Args)]
-pub(super) struct RunArguments {
-    /// TOML file with any of these options, and the grants of plugins
-    #[arg(long, value_name = "FILE")]
-    pub(super) config: Option<PathBuf>,
-    /// The options.
-    #[command(flatten)]
-    pub(super) settings: Settings,
 }
 
 /// What can be listed.
@@ -226,10 +190,10 @@ pub(super) enum ListKind {
     /// Volumes and their states
     #[value(aliases = ["volume", "vol"])]
     Volumes,
-    /// Plugins, what they can do and what they may ask for
+    /// Plugins, their exports and imports
     #[value(aliases = ["plugin"])]
     Plugins,
-    /// Drivers outside that plugins drive: FlexVolume executables, CSI drivers
+    /// External drivers: FlexVolume executables, CSI drivers
     #[value(aliases = ["driver"])]
     Drivers,
     /// Operations that run or wait for their next try
@@ -268,7 +232,7 @@ pub(super) struct GetArguments {
     /// How to print
     #[arg(short, long, value_name = "FORMAT")]
     pub(super) output: Option<Format>,
-    /// Go on and print what changes; with -o json one object a line
+    /// Keep running and print changes; with -o json one object a line
     #[arg(short, long)]
     pub(super) watch: bool,
 }
@@ -285,7 +249,7 @@ pub(super) enum DescribeKind {
     /// A plugin
     #[value(aliases = ["plugins"])]
     Plugin,
-    /// A driver outside
+    /// An external driver
     #[value(aliases = ["drivers"])]
     Driver,
 }
@@ -320,7 +284,7 @@ pub(super) enum RemovedKind {
     /// A PersistentVolumeClaim
     #[value(name = "pvc", aliases = ["claim", "persistentvolumeclaim"])]
     Claim,
-    /// A PersistentVolume: one that was added, or a released one that was made for a claim
+    /// A PersistentVolume: one that was added, or a released one that was provisioned for a claim
     #[value(name = "pv", aliases = ["persistentvolume"])]
     PersistentVolume,
     /// A StorageClass
@@ -357,7 +321,7 @@ pub(super) enum RemovedKind {
 pub(super) enum Goal {
     /// Every volume its containers use is mounted
     Mounted,
-    /// Nothing of it is mounted any more, or may be
+    /// No volume of it is mounted, or may be mounted
     Unmounted,
 }
 
@@ -380,7 +344,7 @@ pub(super) struct WaitArguments {
 /// `events`.
 #[derive(Debug, Args)]
 pub(super) struct EventsArguments {
-    /// Go on and print new events
+    /// Keep running and print new events
     #[arg(short, long)]
     pub(super) watch: bool,
     /// Only events about this: pod/NS/NAME, claim/NS/NAME, volume/NAME, plugin/VENDOR/NAME, driver/NAME or file/NAME
@@ -391,15 +355,15 @@ pub(super) struct EventsArguments {
     pub(super) output: Option<Format>,
 }
 
-/// What comes first.
+/// The order of the lists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum TopSort {
-    /// The oldest, and the slowest
+    /// The oldest and the slowest first
     #[default]
     Age,
     /// By the plugin's name
     Plugin,
-    /// What failed most often
+    /// The most failures first
     Failures,
 }
 
@@ -429,10 +393,10 @@ pub(super) struct TopArguments {
     /// Print once, in plain text, and end
     #[arg(long)]
     pub(super) once: bool,
-    /// What comes first
+    /// The order of the lists
     #[arg(long, value_name = "ORDER", default_value = "age")]
     pub(super) sort: TopSort,
-    /// How often to look
+    /// How often to refresh
     #[arg(long, value_name = "DURATION", default_value = "1s")]
     pub(super) interval: HumanDuration,
 }
@@ -443,7 +407,7 @@ pub(super) struct ApplyArguments {
     /// File with objects in YAML or JSON; `-` reads standard input; give it several times
     #[arg(short, long = "file", value_name = "FILE", required_unless_present = "complete")]
     pub(super) files: Vec<PathBuf>,
-    /// Afterwards, say that there are no other pods: after a restart of the machine, what is left of others is removed
+    /// Afterwards, declare that there are no other pods: after a restart of the machine, leftovers of others are removed
     #[arg(long)]
     pub(super) complete: bool,
     /// Wait until every volume of the files' pods is mounted; exit code 1 when one is not
@@ -469,10 +433,10 @@ pub(super) struct DeleteArguments {
 pub(super) struct ForceUnmountArguments {
     /// Which volume: NS/POD/VOLUME, or POD/VOLUME in the namespace `default`; with --of-node, the volume's unique name
     pub(super) name: String,
-    /// The node's own mount of a volume that no pod has or wants, in place of a pod's
+    /// The staging mount of a volume that no pod uses or wants, instead of a pod's mount
     #[arg(long)]
     pub(super) of_node: bool,
-    /// If it is a FUSE file system, end the connection to its server first: whoever waits for it gets an error
+    /// If it is a FUSE file system, abort the connection to its server first: processes that wait for it get an error
     #[arg(long)]
     pub(super) end_server: bool,
 }
@@ -490,9 +454,9 @@ pub(super) struct DrainArguments {
 pub(super) enum AttachmentsCommand {
     /// List the attachable volumes that are wanted or attached: those a controller has to attach
     List,
-    /// Say that exactly these volumes are attached to this node; without any, that none is
+    /// Declare that exactly these volumes are attached to this node; without any, that none is
     Set {
-        /// The volume's unique name, and what it is attached as: NAME or NAME=DEVICE
+        /// The volume's unique name, and its device if it has one: NAME or NAME=DEVICE
         #[arg(value_name = "NAME[=DEVICE]")]
         volumes: Vec<String>,
     },
@@ -501,7 +465,7 @@ pub(super) enum AttachmentsCommand {
 /// `plugin`.
 #[derive(Debug, Subcommand)]
 pub(super) enum PluginCommand {
-    /// Write the crate of a new plugin, or one that takes the place of a FlexVolume driver
+    /// Write the crate of a new plugin, or of one that replaces a FlexVolume driver
     #[command(
         after_help = "Examples:\n  volhost plugin new scratch\n  volhost plugin new acme.org/disks --template block\n  volhost plugin new acme.org/files --template network\n  volhost plugin new --from-flex acme.org/lun"
     )]
@@ -511,26 +475,26 @@ pub(super) enum PluginCommand {
         after_help = "Looks for a compiler for wasm32-unknown-unknown: the rustc in use, Debian's, and `rustup target add` (for at most 20 seconds).\n\nExamples:\n  volhost plugin build\n  volhost plugin build --out /var/lib/volhost/plugins"
     )]
     Build(BuildArguments),
-    /// Make a component of what another language's compiler left: a core module, with or without WASI preview 1
+    /// Encode another language's core module, with or without WASI preview 1, as a component
     #[command(
         after_help = "Examples:\n  GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -o scratch.core.wasm .\n  volhost plugin encode scratch.core.wasm --wit wit --world scratch --out scratch.wasm"
     )]
     Encode(EncodeArguments),
-    /// Run the tests of the crate in the current folder, build it, and hold it to the contract
+    /// Run the tests of the crate in the current folder, build it, and run the conformance suite
     #[command(
-        after_help = "Runs `cargo test`, then what `volhost plugin build` and `volhost conformance` run. The contract is held on the real kernel, which needs root."
+        after_help = "Runs `cargo test`, then what `volhost plugin build` and `volhost conformance` run. The suite runs on the real kernel, which needs root."
     )]
     Test(TestArguments),
     /// Try a plugin: mount a volume in a mount namespace of its own, and start a shell in it
     #[command(
-        after_help = "Needs root, and takes everything away when the shell ends. In the shell, `volhost get volumes` and `volhost describe pod` look at the daemon that was started for it.\n\nExamples:\n  volhost plugin run\n  volhost plugin run target/plugins/disks.wasm --volume disk.yaml -- df -h ."
+        after_help = "Needs root, and unmounts and removes everything when the shell ends. In the shell, `volhost get volumes` and `volhost describe pod` connect to the daemon that was started for it.\n\nExamples:\n  volhost plugin run\n  volhost plugin run target/plugins/disks.wasm --volume disk.yaml -- df -h ."
     )]
     Run(TryArguments),
-    /// Show a plugin file's name, version, contract, capabilities, what it may ask for, digest and size
+    /// Show a plugin file's name, version, contract, capabilities, imports, digest and size
     Inspect {
         /// The .wasm file
         file: PathBuf,
-        /// The configuration file whose grants count; without it those of the plugins that come with volhost
+        /// The configuration file with the grants [default: the grants of the plugins that come with volhost]
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
         /// Keep compiled plugins in this folder for the next command [default: they are not kept]
@@ -540,34 +504,26 @@ pub(super) enum PluginCommand {
         #[arg(short, long, value_name = "FORMAT")]
         output: Option<Format>,
     },
-    /// Let a plugin do more, or less: edits its grant in the configuration file, which a running daemon reads at once
+    /// Edit a plugin's grant in the configuration file, which a running daemon reads at once
     #[command(
         after_help = "Examples:\n  volhost plugin grant example.com/archive --host-path /srv/archive --memory 128Mi\n  volhost plugin grant example.com/archive --remove --host-path /srv/archive"
     )]
     Grant(Box<GrantArguments>),
-    /// Put a plugin into an OCI registry, with the signature that stands beside it
+    /// Put a plugin into an OCI registry, with the signature file beside it
     #[command(
-        after_help = "The login is that of docker (`docker login HOST`), or VOLHOST_REGISTRY_USER and VOLHOST_REGISTRY_PASSWORD. Prints what pins the plugin.\n\nExamples:\n  volhost plugin publish registry.example.com/acme/archive:1.0 target/plugins/archive.wasm"
+        after_help = "The login is that of docker (`docker login HOST`), or VOLHOST_REGISTRY_USER and VOLHOST_REGISTRY_PASSWORD. Prints the reference with the digest that pins the plugin.\n\nExamples:\n  volhost plugin publish registry.example.com/acme/archive:1.0 target/plugins/archive.wasm"
     )]
     Publish(PublishArguments),
-    /// Get a plugin from an OCI registry, with its signature; a running daemon takes it up from its plugin folder
+    /// Get a plugin from an OCI registry, with its signature; a running daemon loads it from its plugin folder
     #[command(
-        after_help = "Nothing of the plugin is run or interpreted: signatures and grants hold when the daemon loads it.\n\nExamples:\n  volhost plugin pull registry.example.com/acme/archive:1.0 --out /var/lib/volhost/plugins\n  volhost plugin pull registry.example.com/acme/archive@sha256:... && volhost plugin inspect archive.wasm"
+        after_help = "The plugin is neither run nor interpreted: the daemon checks signature and grants when it loads it.\n\nExamples:\n  volhost plugin pull registry.example.com/acme/archive:1.0 --out /var/lib/volhost/plugins\n  volhost plugin pull registry.example.com/acme/archive@sha256:... && volhost plugin inspect archive.wasm"
     )]
     Pull(PullArguments),
 }
 
 /// The whole command, with the environment's variables named in the help of `run`.
 pub(super) fn command() -> clap::Command {
-    Cli::command().mut_subcommand("run", |run| {
-        run.mut_args(|argument| {
-            let (Some(long), Some(help)) = (argument.get_long(), argument.get_help()) else {
-                return argument;
-            };
-            let help = format!("{help} [env: {}]", variable(long));
-            argument.help(help)
-        })
-    })
+    Cli::command().mut_subcommand("run", with_variables)
 }
 
 mod plugin;

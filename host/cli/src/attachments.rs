@@ -10,7 +10,7 @@ use super::format::printable;
 use super::output::Output;
 use volhost_api::pb;
 
-/// Lists what the node uses, or says what is attached.
+/// Lists the volumes in use, or sets the attached ones.
 pub(super) async fn run(command: &AttachmentsCommand, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     let mut client = Client::connect(socket).await?;
     let in_use = within(ANSWER_TIME, socket, client.manager.get_volumes_in_use(pb::GetVolumesInUseRequest {})).await?;
@@ -18,7 +18,7 @@ pub(super) async fn run(command: &AttachmentsCommand, socket: &Path, output: &mu
         AttachmentsCommand::List => list(&mut client, &in_use.volumes, socket, output).await,
         AttachmentsCommand::Set { volumes } => {
             let attachments: Vec<pb::NodeAttachment> = volumes.iter().map(|text| attachment(text)).collect();
-            // Who says what is attached has seen what is in use.
+            // A controller that sets attachments has seen which volumes are in use.
             let named: BTreeSet<String> = attachments.iter().map(|one| one.volume.clone()).collect();
             let reported = pb::VolumesInUse { volumes: in_use.volumes.into_iter().chain(named).collect() };
             within(ANSWER_TIME, socket, client.manager.set_node_attachments(pb::NodeAttachments { attachments }))

@@ -13,7 +13,7 @@ use super::error::CliError;
 use volhost_api::pb::inspect_client::InspectClient;
 use volhost_api::pb::volume_manager_client::VolumeManagerClient;
 
-/// How long the daemon may take for an answer that waits for nothing. It takes milliseconds even with tens of thousands of volumes.
+/// How long the daemon may take for an answer without a wait. It takes milliseconds even with tens of thousands of volumes.
 pub(super) const ANSWER_TIME: Duration = Duration::from_secs(30);
 
 /// How often a command that waits tries to connect to a daemon that does not listen yet.
@@ -33,10 +33,10 @@ impl Client {
     /// Connects.
     ///
     /// # Errors
-    /// [`CliError::Unreachable`] says what was found at the path and what to do.
+    /// [`CliError::Unreachable`] has what was found at the path and the way out.
     pub(super) async fn connect(socket: &Path) -> Result<Self, CliError> {
         let unreachable = |why: String| CliError::Unreachable { socket: socket.to_path_buf(), why };
-        // Connected here and handed over, so that the kernel's answer is not wrapped in the transport's words.
+        // Connected here and passed on, so that the kernel's error is not wrapped in the transport's.
         let stream = UnixStream::connect(socket).await.map_err(|error| unreachable(explain(&error)))?;
         let mut stream = Some(TokioIo::new(stream));
         let connector = tower::service_fn(move |_| {
@@ -50,9 +50,7 @@ impl Client {
         let channel = match tokio::time::timeout(ANSWER_TIME, connecting).await {
             Ok(Ok(channel)) => channel,
             Ok(Err(_)) => {
-                return Err(unreachable(
-                    "whoever listens there does not answer as volhost does; is --socket right?".into(),
-                ));
+                return Err(unreachable("the program that listens there is not volhost; is --socket right?".into()));
             }
             Err(_) => return Err(unreachable(no_answer())),
         };
@@ -87,7 +85,7 @@ impl Client {
                 tries.tick().await;
             }
         };
-        // Whether it listens by now or not, the connection says it in its own words.
+        // If it still does not listen, the connection returns the error.
         let _ = tokio::time::timeout(timeout, listens).await;
         Self::connect(socket).await
     }
@@ -117,14 +115,14 @@ fn no_answer() -> String {
     "it does not answer; its log may say why (journalctl -u volhost)".to_owned()
 }
 
-/// What the kernel's answer to `connect` means for the user.
+/// Explains the kernel's error of `connect`.
 fn explain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "there is no socket; is the daemon running (volhost run)? If it listens elsewhere, \
              name its socket with --socket or VOLHOST_SOCKET"
             .to_owned(),
         io::ErrorKind::ConnectionRefused => {
-            "nobody listens there: the daemon has ended, or the file is no socket; start it with `volhost run`"
+            "no program listens there: the daemon has ended, or the file is no socket; start it with `volhost run`"
                 .to_owned()
         }
         io::ErrorKind::PermissionDenied => {

@@ -11,7 +11,7 @@ use super::table::{Cell, Colour};
 use super::usage::{trouble, used};
 use volhost_api::pb::Kind;
 
-/// Characters of a digest that tell plugins apart by eye.
+/// Characters of a digest that distinguish plugins.
 const SHORT_DIGEST: usize = 12;
 
 /// The names of a kind's columns: those always shown, and the wide ones.
@@ -58,7 +58,7 @@ pub(super) const fn names(kind: Kind) -> (&'static [&'static str], &'static [&'s
     }
 }
 
-/// The cells of an object, wide ones included. `gone`: a watch has seen it go.
+/// The cells of an object, wide ones included. `gone`: a watch has seen it removed.
 pub(super) fn cells(view: &View, gone: bool, now_us: u64) -> Vec<Cell> {
     match view {
         View::Pod(pod) => pod_cells(pod, gone, now_us),
@@ -72,7 +72,7 @@ pub(super) fn cells(view: &View, gone: bool, now_us: u64) -> Vec<Cell> {
     }
 }
 
-/// Shown as the state of what a watch has seen go.
+/// The state shown for an object that a watch has seen removed.
 fn gone_cell() -> Cell {
     Cell::new("Gone")
 }
@@ -205,7 +205,7 @@ fn plugin_cells(plugin: &PluginView, gone: bool) -> Vec<Cell> {
     ]
 }
 
-/// Where a driver says that this node is: `zone=a,rack=7`.
+/// A driver's topology of this node: `zone=a,rack=7`.
 pub(super) fn topology(driver: &DriverView, between: &str) -> String {
     let segments: Vec<String> = driver.topology.iter().map(|(key, value)| format!("{key}={value}")).collect();
     segments.join(between)

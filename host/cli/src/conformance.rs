@@ -1,4 +1,4 @@
-//! `volhost conformance`: a plugin against the contract, on the real kernel, without a daemon.
+//! `volhost conformance`: the conformance suite, on the real kernel, without a daemon.
 
 use std::path::PathBuf;
 
@@ -7,9 +7,10 @@ use volhost_conformance::{Outcome, Report, Subject, SubjectError, Suite, SuiteEr
 use volhost_model::visible::visible_json;
 use volhost_runtime::Compiler;
 
-use super::error::{CliError, chain};
+use super::error::CliError;
 use super::format::printable;
 use super::output::Output;
+use volhost_model::text::error_chain;
 
 /// `conformance`.
 #[derive(Debug, Args)]
@@ -87,20 +88,20 @@ pub(super) fn run(arguments: &ConformanceArguments, output: &mut Output) -> Resu
         _ if report.is_good() => Ok(()),
         (_, 0, _) => Err(CliError::Untested("no case applies to this plugin and this volume".to_owned())),
         (_, failed, _) => {
-            Err(CliError::Failed(format!("the plugin does not hold the contract: {failed} cases failed")))
+            Err(CliError::Failed(format!("the plugin does not conform to the contract: {failed} cases failed")))
         }
     }
 }
 
-/// Runs the suite, and tells of each case as it ends: on standard output where that is for people, else on standard error.
+/// Runs the suite, and prints each case as it ends: text on standard output, else progress on standard error.
 fn tested(suite: &Suite, format: ReportFormat, output: &mut Output) -> Result<Report, CliError> {
-    let (all, mut ended, mut told) = (suite.len(), 0_usize, Ok(()));
+    let (all, mut ended, mut printed) = (suite.len(), 0_usize, Ok(()));
     let run = suite.run(|case| {
         ended += 1;
         if format == ReportFormat::Text {
             let lines = case.to_text();
             let mut lines = lines.lines().map(printable);
-            told = lines.try_for_each(|line| output.line(&line)).and_then(|()| output.flush());
+            printed = lines.try_for_each(|line| output.line(&line)).and_then(|()| output.flush());
         } else {
             let word = match case.outcome {
                 Outcome::Passed => "passed",
@@ -110,20 +111,20 @@ fn tested(suite: &Suite, format: ReportFormat, output: &mut Output) -> Result<Re
             output.note(&format!("{ended} of {all}: {} {word}", case.name));
         }
     });
-    told?;
+    printed?;
     run.map_err(|error| untested(&error))
 }
 
 fn wrong_case_file(error: &SubjectError) -> CliError {
-    CliError::Usage(chain(error))
+    CliError::Usage(error_chain(error))
 }
 
-/// What the user gave is wrong usage; what this machine lacks is not.
+/// A wrong argument or case file is wrong usage; a precondition that this machine lacks is not.
 fn untested(error: &SuiteError) -> CliError {
     match error {
         SuiteError::NoSuchCase { .. } | SuiteError::Subject(_) | SuiteError::CaseFile(_) => {
-            CliError::Usage(chain(error))
+            CliError::Usage(error_chain(error))
         }
-        error => CliError::Untested(chain(error)),
+        error => CliError::Untested(error_chain(error)),
     }
 }

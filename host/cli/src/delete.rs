@@ -9,7 +9,7 @@ use super::names;
 use super::output::Output;
 use volhost_api::pb;
 
-/// Removes what `apply` added.
+/// Removes an object that `apply` added.
 pub(super) async fn run(arguments: &DeleteArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     match arguments.kind {
         RemovedKind::Pod => pod(&arguments.name, socket, output).await,
@@ -53,9 +53,8 @@ async fn pod(name: &str, socket: &Path, output: &mut Output) -> Result<(), CliEr
     let name = format!("{}/{}", pod.namespace, pod.name);
     let mut client = Client::connect(socket).await?;
     within(ANSWER_TIME, socket, client.manager.remove_pod(pb::RemovePodRequest { pod: Some(pod) })).await?;
-    output.line(&format!(
-        "pod {name} removed; its volumes are being taken away (volhost wait pod {name} --for unmounted)"
-    ))
+    output
+        .line(&format!("pod {name} removed; its volumes are being unmounted (volhost wait pod {name} --for unmounted)"))
 }
 
 async fn object(

@@ -10,10 +10,10 @@ use super::format::{printable, short};
 use super::output::Output;
 use volhost_api::pb;
 
-/// How often what is left is told. What is over sooner needs no telling.
+/// How often the remaining volumes are printed. A drain that ends sooner prints none.
 const TELL: Duration = Duration::from_secs(1);
 
-/// Takes every volume away, and tells how far it is.
+/// Unmounts every volume, and prints the progress.
 ///
 /// # Errors
 /// [`CliError::Failed`] says what is left, a line each.
@@ -31,7 +31,7 @@ pub(super) async fn run(arguments: &DrainArguments, socket: &Path, output: &mut 
             update = updates.message() => match update.map_err(|status| client.failed(&status))? {
                 Some(update) if update.done => break update,
                 Some(update) => latest = Some(update),
-                None => return Err(CliError::Failed("volhost ended the call before everything was taken away".into())),
+                None => return Err(CliError::Failed("volhost ended the call before everything was unmounted".into())),
             },
             _ = ticks.tick() => if let Some(update) = &latest {
                 output.note(&format!("{}: {} with {} left", short(began.elapsed()), count(update.pods_left, "pod"), count(update.volumes_left, "volume")));
@@ -42,7 +42,7 @@ pub(super) async fn run(arguments: &DrainArguments, socket: &Path, output: &mut 
         return output.line("no volume is left on this node");
     }
     let lines: Vec<String> = last.left.iter().map(|line| format!("\n  {}", printable(line))).collect();
-    Err(CliError::Failed(format!("not everything is taken away after {}:{}", short(timeout), lines.concat())))
+    Err(CliError::Failed(format!("not everything is unmounted after {}:{}", short(timeout), lines.concat())))
 }
 
 fn count(number: u32, what: &str) -> String {

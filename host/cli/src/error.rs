@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 use tonic::{Code, Status};
 
-use volhost_api::convert::DecodeError;
+use volhost_api::DecodeError;
 use volhost_config::ConfigError;
 
 /// Failed: refused, not found, or a goal that was not reached.
@@ -21,7 +21,7 @@ pub(super) const UNTESTED: u8 = 4;
 /// A failure of the command line.
 #[derive(Debug, Error)]
 pub(super) enum CliError {
-    /// The words make no sense together.
+    /// The arguments contradict each other.
     #[error("{0}")]
     Usage(String),
     /// The daemon's options.
@@ -32,7 +32,7 @@ pub(super) enum CliError {
     Unreachable {
         /// The socket.
         socket: PathBuf,
-        /// What was found there, and what to do.
+        /// What was found there, and the way out.
         why: String,
     },
     /// The connection broke, or the daemon is ending.
@@ -40,16 +40,16 @@ pub(super) enum CliError {
     Lost {
         /// The socket.
         socket: PathBuf,
-        /// In whose words.
+        /// Why.
         why: String,
     },
-    /// The daemon said no, in words for the user.
+    /// The daemon refused, with a message for the user.
     #[error("{0}")]
     Refused(String),
-    /// The goal was not reached, or there is no such thing; in words for the user.
+    /// The goal was not reached, or the object does not exist; with a message for the user.
     #[error("{0}")]
     Failed(String),
-    /// A plugin could not be held to the contract.
+    /// A plugin could not be tested.
     #[error("{0}")]
     Untested(String),
     /// The daemon's answer cannot be read.
@@ -60,7 +60,7 @@ pub(super) enum CliError {
     File {
         /// The file.
         path: PathBuf,
-        /// The kernel's words.
+        /// The kernel's message.
         source: io::Error,
     },
     /// What is printed cannot be encoded.
@@ -72,9 +72,14 @@ pub(super) enum CliError {
     /// The threads and timers of the program cannot be set up.
     #[error("cannot start: {0}")]
     Runtime(#[source] io::Error),
-    /// The daemon ended with an error.
-    #[error("{0}")]
-    Daemon(String),
+    /// `volhostd` cannot be started.
+    #[error("cannot start the daemon: {program}: {source}; volhostd is installed in the folder of volhost")]
+    NoDaemon {
+        /// The program that was looked for.
+        program: PathBuf,
+        /// The kernel's message.
+        source: io::Error,
+    },
 }
 
 impl CliError {
@@ -111,35 +116,4 @@ fn words(status: &Status) -> String {
         cause = inner;
     }
     if std::error::Error::source(status).is_some() { cause.to_string() } else { status.message().to_owned() }
-}
-
-/// An error and its causes on one line. A cause that the text before it quotes already is not repeated.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let words = inner.to_string();
-        if !text.contains(&words) {
-            text.push_str(": ");
-            text.push_str(&words);
-        }
-        cause = inner.source();
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn causes_are_told_once() {
-        #[derive(Debug, Error)]
-        #[error("outer")]
-        struct Outer(#[source] Middle);
-        #[derive(Debug, Error)]
-        #[error("middle: inner")]
-        struct Middle(#[source] io::Error);
-        assert_eq!(chain(&Outer(Middle(io::Error::other("inner")))), "outer: middle: inner");
-    }
 }

@@ -11,7 +11,7 @@ use super::names;
 use super::output::Output;
 use volhost_api::pb::Kind;
 
-/// Shows the events that are kept, and goes on with `-w`.
+/// Shows the kept events, and watches with `-w`.
 pub(super) async fn run(arguments: &EventsArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     let object = arguments.object.as_deref().map(names::event_object).transpose()?.unwrap_or_default();
     let mut client = Client::connect(socket).await?;

@@ -9,10 +9,10 @@ use super::names;
 use super::output::Output;
 use volhost_api::pb;
 
-/// How long the kernel may take: it waits for nobody, but a machine with many mounts is slow.
+/// How long the kernel may take: it does not wait for the storage, but a machine with many mounts is slow.
 const TIME: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// Takes the mount of a volume out of sight, whoever uses it.
+/// Detaches the mount of a volume, even if it is in use.
 pub(super) async fn run(arguments: &ForceUnmountArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     let (pod, volume) = match arguments.of_node {
         true => (None, arguments.name.clone()),
@@ -21,9 +21,6 @@ pub(super) async fn run(arguments: &ForceUnmountArguments, socket: &Path, output
     let mut client = Client::connect(socket).await?;
     let request = pb::ForceUnmountRequest { pod, volume, end_server: arguments.end_server, of_node: arguments.of_node };
     let done = within(TIME, socket, client.manager.force_unmount(request)).await?;
-    let server = if done.server_ended { "the connection to its server was ended, and " } else { "" };
-    output.line(&format!(
-        "{server}volume {} is out of sight; the kernel lets go of it with its last user",
-        arguments.name
-    ))
+    let server = if done.server_ended { "the connection to its server was aborted, and " } else { "" };
+    output.line(&format!("{server}volume {} is detached; the kernel releases it with its last user", arguments.name))
 }

@@ -1,4 +1,4 @@
-//! Times and texts as people read them.
+//! Times, sizes and texts in human-readable form.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -30,7 +30,7 @@ pub(super) fn age(since_us: u64, now_us: u64) -> String {
     }
 }
 
-/// How long something took, in milliseconds, and in seconds from ten on: `0.84ms`, `123ms`, `12.3s`. Empty when it has not ended.
+/// A duration in milliseconds, and in seconds from ten on: `0.84ms`, `123ms`, `12.3s`. Empty if it has not ended.
 pub(super) fn took(since_us: u64, ready_at_us: Option<u64>) -> String {
     let Some(micros) = ready_at_us.map(|ready| ready.saturating_sub(since_us)) else {
         return String::new();
@@ -42,7 +42,7 @@ pub(super) fn took(since_us: u64, ready_at_us: Option<u64>) -> String {
     }
 }
 
-/// The time until a moment: `now`, `350ms`, `1m2s`. Empty when there is none.
+/// The time until a moment: `now`, `350ms`, `1m2s`. Empty without one.
 pub(super) fn until(at_us: Option<u64>, now_us: u64) -> String {
     match at_us.map(|at| at.saturating_sub(now_us)) {
         None => String::new(),
@@ -63,7 +63,7 @@ pub(super) fn short(duration: Duration) -> String {
     }
 }
 
-/// A number of bytes: `512`, `2.0Ki`, `12Gi`. Two digits are enough to tell how full a volume is.
+/// A number of bytes: `512`, `2.0Ki`, `12Gi`. Two digits are enough to show how full a volume is.
 pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     let (mut tenths, mut unit) = (u128::from(bytes) * 10, "");
@@ -80,7 +80,7 @@ pub(super) fn size(bytes: u64) -> String {
     }
 }
 
-/// The text on one line, without anything that steers a terminal or is not seen.
+/// The text on one line, without control characters and invisible ones.
 pub(super) fn printable(text: &str) -> String {
     visible_line(text).into_owned()
 }

@@ -17,7 +17,7 @@ use super::usage;
 use volhost_api::pb::Kind;
 use volhost_api::pb::watch_update::Type;
 
-/// Lists, and goes on with `-w`.
+/// Lists, and watches with `-w`.
 pub(super) async fn run(arguments: &GetArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     let (kind, plural) = match arguments.kind {
         ListKind::Pods => (Kind::Pods, "pods"),
@@ -127,7 +127,7 @@ impl Printer {
         }
     }
 
-    /// Prints what there is and then what changes, until the daemon ends the stream.
+    /// Prints the present objects and then the changes, until the daemon ends the stream.
     pub(super) async fn follow(
         &mut self,
         views: Vec<View>,

@@ -1,4 +1,4 @@
-//! Objects as the API streams them. `get` and `get -w` are one call: the second goes on where the first ends.
+//! Objects as the API streams them. `get` and `get -w` are one call: the second continues where the first ends.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use volhost_model::view::{
 
 use super::client::{ANSWER_TIME, Client};
 use super::error::CliError;
-use volhost_api::convert::DecodeError;
+use volhost_api::DecodeError;
 use volhost_api::pb::watch_update::{Object, Type};
 use volhost_api::pb::{Kind, ListEventsRequest, ListRequest, WatchRequest, WatchUpdate};
 
@@ -24,7 +24,7 @@ pub(super) enum View {
     Volume(Box<VolumeView>),
     /// A plugin.
     Plugin(PluginView),
-    /// A driver outside.
+    /// An external driver.
     Driver(DriverView),
     /// An operation.
     Operation(OperationView),
@@ -68,7 +68,7 @@ impl TryFrom<Object> for View {
     }
 }
 
-/// What is asked for.
+/// A query.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Query {
     /// The kind.
@@ -98,7 +98,7 @@ pub(super) struct Watch {
     stream: Streaming<WatchUpdate>,
 }
 
-/// Asks; answers with what there is, and the stream of what changes.
+/// Sends the query. Returns the present objects, and the stream of changes.
 ///
 /// # Errors
 /// The daemon's refusal, or that the connection broke.
@@ -121,7 +121,7 @@ pub(super) async fn begin(client: &mut Client, socket: &Path, query: Query) -> R
     Ok((views, watch))
 }
 
-/// What there is, in the list's order.
+/// The present objects, in the list's order.
 ///
 /// # Errors
 /// As [`begin`].

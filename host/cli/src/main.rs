@@ -1,10 +1,12 @@
-//! The command line. It reaches the daemon through the gRPC API and in no other way.
+//! The command line. It reaches the daemon through the gRPC API alone; `run` and `csi-serve` start
+//! `volhostd`, the program that mounts.
 //!
 //! | module | its job |
 //! |---|---|
 //! | [`arguments`] | what can be typed, and the help that teaches it |
 //! | [`client`] | the connection, and words for when there is none |
 //! | [`error`] | failures and their exit codes |
+//! | [`serve`] | `run` and `csi-serve`: becomes `volhostd` |
 //! | [`list`] | objects as the API streams them, by kind |
 //! | [`columns`], [`table`], [`format`] | what is printed |
 //! | the others | one command each, named as it is typed |
@@ -17,8 +19,6 @@ mod client;
 mod columns;
 mod completions;
 mod conformance;
-mod csi_serve;
-mod daemon;
 mod delete;
 mod describe;
 mod drain;
@@ -33,7 +33,7 @@ mod metrics;
 mod names;
 mod output;
 mod plugin;
-mod run;
+mod serve;
 mod structured;
 mod table;
 mod top;
@@ -50,7 +50,7 @@ use arguments::{Cli, Command, InternalCommand};
 use error::CliError;
 use output::Output;
 
-/// The whole program: reads the command line, does what it says, and says how it went.
+/// Parses the command line, runs the command, and reports a failure.
 ///
 /// Must be called first thing in `main`, before any thread exists: the compiler child gives up its privileges here.
 fn main() -> ExitCode {
@@ -70,11 +70,11 @@ fn main() -> ExitCode {
     let mut output = Output::of_process(cli.color);
     match dispatch(cli, &mut output).and_then(|()| output.flush()) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output has read enough: `volhost get pods | head -1`.
+        // The reader has read enough: `volhost get pods | head -1`.
         Err(CliError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             let code = error.exit_code();
-            // What was printed before belongs before the error. If it can't be written, the error is still told.
+            // What was printed before belongs before the error. If it can't be written, the error is still reported.
             let _ = output.flush();
             output.error(&error.to_string());
             ExitCode::from(code)
@@ -85,8 +85,7 @@ fn main() -> ExitCode {
 fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
     let environment = Environment::of_process();
     match cli.command {
-        Command::Run(arguments) => return run::run(arguments, cli.socket, &environment),
-        Command::CsiServe(arguments) => return csi_serve::run(*arguments),
+        Command::Run(_) | Command::CsiServe(_) => return Err(serve::become_daemon()),
         Command::Completions { shell } => return completions::print(shell, output),
         Command::Man { dir } => return man::write(dir.as_deref(), output),
         Command::Plugin { command } => {

@@ -2,7 +2,6 @@
 
 use super::error::CliError;
 use volhost_api::pb;
-use volhost_node::engine::requests::PodSelector;
 
 /// A pod's `NS/NAME`; without a namespace, the one given with `-n`, else `default`.
 ///
@@ -16,7 +15,7 @@ pub(super) fn pod(text: &str, namespace: Option<&str>) -> Result<pb::PodSelector
     if namespace.is_empty() || name.is_empty() || name.contains('/') {
         return Err(CliError::Usage(format!("{text:?} names no pod; write NAMESPACE/NAME")));
     }
-    Ok(PodSelector::Name { namespace: namespace.to_owned(), name: name.to_owned() }.into())
+    Ok(pb::PodSelector { uid: String::new(), namespace: namespace.to_owned(), name: name.to_owned() })
 }
 
 /// A pod's volume, `NS/POD/VOLUME`, or `POD/VOLUME` in the namespace `default`.

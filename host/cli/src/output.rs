@@ -2,13 +2,13 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
+use volhost_config::ColorChoice;
 use volhost_model::visible::{visible_lines, visible_unseen};
 
-use super::arguments::ColorChoice;
 use super::error::CliError;
 use super::table::Colour;
 
-/// Where the program's words go. Nothing here panics when the reader has gone.
+/// The program's output. Nothing here panics if the reader is gone.
 pub(super) struct Output {
     out: Box<dyn Write>,
     colour: bool,
@@ -18,15 +18,10 @@ pub(super) struct Output {
 impl Output {
     /// The process's own streams.
     pub(super) fn of_process(choice: ColorChoice) -> Self {
-        let wanted = |terminal: bool| match choice {
-            ColorChoice::Always => true,
-            ColorChoice::Never => false,
-            ColorChoice::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-        };
         Self {
             out: Box::new(BufWriter::new(io::stdout())),
-            colour: wanted(io::stdout().is_terminal()),
-            colour_errors: wanted(io::stderr().is_terminal()),
+            colour: choice.is_wanted(io::stdout().is_terminal()),
+            colour_errors: choice.is_wanted(io::stderr().is_terminal()),
         }
     }
 
@@ -35,7 +30,7 @@ impl Output {
         self.colour
     }
 
-    /// Writes text. Characters that a reader does not see become escapes, whoever chose the text; colours stay.
+    /// Writes text. Characters that a reader does not see become escapes, wherever the text comes from; colours stay.
     pub(super) fn write(&mut self, text: &str) -> Result<(), CliError> {
         self.out.write_all(visible_unseen(text).as_bytes()).map_err(CliError::Output)
     }
@@ -51,19 +46,19 @@ impl Output {
         self.write("\n")
     }
 
-    /// Hands everything to the reader; watches do so after each update.
+    /// Writes what is buffered; watches do so after each update.
     pub(super) fn flush(&mut self) -> Result<(), CliError> {
         self.out.flush().map_err(CliError::Output)
     }
 
-    /// Tells on standard error what is no result and no error.
-    #[expect(clippy::unused_self, reason = "one place for every word of the program")]
+    /// Writes a note to standard error: neither a result nor an error.
+    #[expect(clippy::unused_self, reason = "one place for all output of the program")]
     pub(super) fn note(&self, text: &str) {
-        // Whoever closed standard error does not want to know.
+        // A reader that has closed standard error does not want the note.
         let _ = writeln!(io::stderr(), "{}", visible_unseen(text));
     }
 
-    /// Tells an error on standard error.
+    /// Writes an error to standard error.
     pub(super) fn error(&self, text: &str) {
         self.note(&format!("{} {}", Colour::Red.paint("Error:", self.colour_errors), visible_lines(text)));
     }

@@ -11,7 +11,7 @@ pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> Result<String, CliError>
     serde_json::to_string(value).map(|text| visible_json(&text).into_owned()).map_err(failed)
 }
 
-/// JSON as people read it, without an end of line.
+/// Indented JSON, without an end of line.
 pub(super) fn pretty_json<T: Serialize + ?Sized>(value: &T) -> Result<String, CliError> {
     serde_json::to_string_pretty(value).map(|text| visible_json(&text).into_owned()).map_err(failed)
 }

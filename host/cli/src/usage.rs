@@ -1,4 +1,4 @@
-//! How full volumes are, as people read it.
+//! The usage of volumes in human-readable form.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use super::error::CliError;
 use super::format::{age, size};
 use volhost_api::pb::ListRequest;
 
-/// Storage that owes its answer for longer than this is shown as hanging. In microseconds; a healthy one answers within milliseconds.
-const PATIENCE_US: u64 = 1_000_000;
+/// Storage that has not answered for longer than this is shown as hanging, in microseconds. Healthy storage answers within milliseconds.
+const HANGING_US: u64 = 1_000_000;
 
-/// Asks how full these volumes are, and notes it in them. `filter` is the one that they were listed by.
+/// Asks for the usage of these volumes, and stores it in them. `filter` is the one that they were listed by.
 ///
 /// # Errors
 /// The daemon's refusal, or that no answer came.
@@ -49,9 +49,9 @@ pub(super) fn used(usage: &UsageView) -> String {
     }
 }
 
-/// What is wrong with the volume's storage, in a few words; none when it answered and is well.
+/// The problem of the volume's storage, in a few words; none if it answered and is healthy.
 pub(super) fn trouble(usage: &UsageView, now_us: u64) -> Option<String> {
-    let waited = usage.asked_at.filter(|asked| now_us.saturating_sub(*asked) > PATIENCE_US);
+    let waited = usage.asked_at.filter(|asked| now_us.saturating_sub(*asked) > HANGING_US);
     if let Some(asked) = waited {
         return Some(format!("has not answered for {}", age(asked, now_us)));
     }
@@ -93,7 +93,7 @@ mod tests {
     const SECOND: u64 = 1_000_000;
 
     #[test]
-    fn storage_that_owes_an_answer_is_told_before_anything_else() {
+    fn storage_that_has_not_answered_is_reported_first() {
         let healthy = UsageView { capacity: Some(200), used: Some(50), measured_at: Some(1), ..UsageView::default() };
         assert_eq!(trouble(&healthy, 5 * SECOND), None);
         assert_eq!(used(&healthy), "50 (25%)");

@@ -17,7 +17,7 @@ use volhost_api::pb;
 /// Waits for the goal.
 ///
 /// # Errors
-/// [`CliError::Failed`] says, a line a volume, where each stands and why.
+/// [`CliError::Failed`] has a line for each volume, with its state and the reason.
 pub(super) async fn run(arguments: &WaitArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     let pod = names::pod(&arguments.name, None)?;
     let name = format!("{}/{}", pod.namespace, pod.name);
@@ -33,13 +33,11 @@ pub(super) async fn run(arguments: &WaitArguments, socket: &Path, output: &mut O
     let left = if is_late { timeout.saturating_sub(begun.elapsed()) } else { timeout };
     let timeout_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
     let request = pb::WaitRequest { pod: Some(pod), timeout_ms };
-    // The daemon keeps the time; ours only notices that it does not.
-    let patience = timeout.saturating_add(ANSWER_TIME);
+    // The daemon enforces the timeout; ours only notices if it does not.
+    let limit = timeout.saturating_add(ANSWER_TIME);
     let (result, goal) = match arguments.goal {
-        Goal::Mounted => {
-            (within(patience, socket, client.manager.wait_for_attach_and_mount(request)).await?, "mounted")
-        }
-        Goal::Unmounted => (within(patience, socket, client.manager.wait_for_unmount(request)).await?, "unmounted"),
+        Goal::Mounted => (within(limit, socket, client.manager.wait_for_attach_and_mount(request)).await?, "mounted"),
+        Goal::Unmounted => (within(limit, socket, client.manager.wait_for_unmount(request)).await?, "unmounted"),
     };
     match result.failure {
         None => output.line(&format!("pod {name} is {goal}")),
@@ -47,7 +45,7 @@ pub(super) async fn run(arguments: &WaitArguments, socket: &Path, output: &mut O
     }
 }
 
-/// Why a wait failed: the pod, and a line for each volume that is not as wished.
+/// Why a wait failed: the pod, and a line for each volume that has not reached the goal.
 pub(super) fn explain(failure: &pb::WaitFailure, goal: &str, timeout: Duration) -> Result<String, CliError> {
     let pod = printable(&failure.pod);
     if failure.unknown_pod {
@@ -60,13 +58,13 @@ pub(super) fn explain(failure: &pb::WaitFailure, goal: &str, timeout: Duration) 
     };
     for volume in &failure.volumes {
         text.push_str("\n  ");
-        text.push_str(&standing(volume)?);
+        text.push_str(&volume_line(volume)?);
     }
     Ok(text)
 }
 
-/// How one volume stands, on one line: `data: Pending at MountVolume.SetUp: no such device; next try in 4s`.
-fn standing(volume: &pb::VolumeStanding) -> Result<String, CliError> {
+/// The state of one volume, on one line: `data: Pending at MountVolume.SetUp: no such device; next try in 4s`.
+fn volume_line(volume: &pb::VolumeStanding) -> Result<String, CliError> {
     let state = volhost_model::view::VolumeState::try_from(volume.state())?;
     let mut text = format!("{}: {}", volume.name, columns::state(state).0);
     if !volume.step.is_empty() {

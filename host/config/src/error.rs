@@ -1,4 +1,4 @@
-//! What is wrong with the options.
+//! Errors in options.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ pub enum ConfigError {
     Read {
         /// The file.
         file: PathBuf,
-        /// The kernel's words.
+        /// The kernel's message.
         source: std::io::Error,
     },
     /// The file is not TOML, has a key that does not exist, or a value that does not fit.

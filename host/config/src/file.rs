@@ -39,7 +39,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Settings, ConfigError> {
     serde_path_to_error::deserialize(document).map_err(|error| invalid(Some(error.path().to_string()), error.inner()))
 }
 
-/// The line of an error, from 1, and the key that stands there.
+/// The line of an error, from 1, and the key on it.
 fn place(text: &str, error: &toml::de::Error) -> (usize, Option<String>) {
     let start = error.span().map_or(0, |span| span.start);
     let line = text.get(..start).unwrap_or(text).matches('\n').count() + 1;

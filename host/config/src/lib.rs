@@ -10,6 +10,8 @@
 //! One struct, [`Settings`], is all three layers: clap reads it from the command line and from each variable, serde from the file.
 #![forbid(unsafe_code)]
 
+mod arguments;
+mod csi_endpoint;
 mod environment;
 mod error;
 mod file;
@@ -18,16 +20,18 @@ mod run;
 mod settings;
 mod values;
 
+pub use arguments::{ColorChoice, CsiServeArguments, RunArguments, with_variables};
+pub use csi_endpoint::{CsiEndpoint, CsiEndpointError};
 pub use environment::{Environment, variable};
 pub use error::ConfigError;
-pub use otlp::OtlpEndpoint;
-pub use run::{LogFormat, RunConfig, TokenSigning, TrustedMakers, check, grants, host_name, load, trusted_makers};
+pub use otlp::{OtlpEndpoint, OtlpEndpointError};
+pub use run::{LogFormat, RunConfig, TokenSigning, TrustedSigners, check, grants, host_name, load, trusted_signers};
 pub use settings::Settings;
-pub use values::{Label, LogFilter};
+pub use values::{Label, LabelError, LogFilter, LogFilterError};
 
 use std::path::PathBuf;
 
-/// Where the daemon listens and the command line connects unless told otherwise.
+/// The socket on which the daemon listens and to which the command line connects by default.
 pub const DEFAULT_SOCKET: &str = "/run/volhost/volhost.sock";
 
 /// The socket: the command line's, the environment's, or the default.

@@ -1,10 +1,11 @@
-//! Where traces go.
+//! The collector of traces.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::Deserialize;
+use thiserror::Error;
 
 /// A collector that speaks OTLP over gRPC, without TLS.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -16,35 +17,47 @@ pub enum OtlpEndpoint {
     Unix(PathBuf),
 }
 
+/// Why a text is no usable endpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum OtlpEndpointError {
+    /// The socket's path is not absolute.
+    #[error("{0:?} is no usable endpoint; write unix: and the socket's absolute path")]
+    RelativeSocket(String),
+    /// TLS.
+    #[error("{0:?} cannot be reached: volhost does not support TLS; send the traces to a collector on this node")]
+    Tls(String),
+    /// Neither HTTP nor a socket.
+    #[error("{0:?} is no endpoint; write http://HOST:PORT or unix:PATH")]
+    Unknown(String),
+}
+
 impl FromStr for OtlpEndpoint {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
+    type Err = OtlpEndpointError;
+    fn from_str(text: &str) -> Result<Self, OtlpEndpointError> {
         if let Some(path) = text.strip_prefix("unix:") {
             // `unix:///run/x.sock` is gRPC's other way of writing `unix:/run/x.sock`.
             let path = path.strip_prefix("//").unwrap_or(path);
             return if path.starts_with('/') {
                 Ok(Self::Unix(PathBuf::from(path)))
             } else {
-                Err(format!("{text:?} is no usable endpoint; write unix: and the socket's absolute path"))
+                Err(OtlpEndpointError::RelativeSocket(text.to_owned()))
             };
         }
         if text.starts_with("https:") {
-            return Err(format!(
-                "{text:?} cannot be reached: volhost speaks no TLS; send the traces to a collector on this node"
-            ));
+            return Err(OtlpEndpointError::Tls(text.to_owned()));
         }
         match text.strip_prefix("http://") {
             Some(rest) if !rest.is_empty() && text.parse::<tonic::transport::Uri>().is_ok() => {
                 Ok(Self::Http(text.to_owned()))
             }
-            _ => Err(format!("{text:?} is no endpoint; write http://HOST:PORT or unix:PATH")),
+            _ => Err(OtlpEndpointError::Unknown(text.to_owned())),
         }
     }
 }
 
 impl TryFrom<String> for OtlpEndpoint {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
+    type Error = OtlpEndpointError;
+    fn try_from(text: String) -> Result<Self, OtlpEndpointError> {
         text.parse()
     }
 }

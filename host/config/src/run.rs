@@ -30,15 +30,14 @@ const DEFAULT_CACHE_DIR: &str = "/var/cache/volhost";
 const DEFAULT_OPERATION_DEADLINE: Duration = Duration::from_secs(120);
 /// An honest plugin computes for microseconds.
 const DEFAULT_PLUGIN_CPU_TIME: Duration = Duration::from_secs(5);
-/// Storage that vanishes is told by the kernel too, to who uses it: this is for what nobody uses at the moment.
+/// The kernel reports vanished storage to its users: this is for volumes that are not in use at the moment.
 const DEFAULT_VERIFY_ATTACHED: Duration = Duration::from_secs(60);
-/// Long enough to notice that a folder of manifests lacks a file, and to put it back.
+/// Long enough to notice that the manifest folder lacks a file, and to put it back.
 const DEFAULT_RECLAIM_GRACE: Duration = Duration::from_secs(60 * 60);
 /// As the kubelet, which looks at each pod about once a minute.
 const DEFAULT_REFRESH_PERIOD: Duration = Duration::from_secs(60);
 /// Operations of one plugin for each processor, one thread each: enough that a few hung ones leave
-/// room, and so few that plugins that compute all the time do not take the processors from
-/// everything else.
+/// room, and so few that plugins that compute all the time leave processors to everything else.
 const OPERATIONS_PER_PROCESSOR: usize = 8;
 /// The least and the most of it. More operations at once help no disk.
 const LEAST_OPERATIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
@@ -63,7 +62,7 @@ const SHORTEST_LIFETIME: Duration = Duration::from_secs(10);
 pub struct TokenSigning {
     /// The file with the private key; absolute.
     pub key: PathBuf,
-    /// Who issues them.
+    /// Their issuer.
     pub issuer: String,
     /// The longest that one lives, in whole seconds.
     pub max_lifetime: Option<Duration>,
@@ -72,7 +71,7 @@ pub struct TokenSigning {
 /// The daemon's options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunConfig {
-    /// The folder that holds the pods' volumes; absolute.
+    /// The folder of the pods' volumes; absolute.
     pub root_dir: PathBuf,
     /// The folder of plugins; absolute.
     pub plugin_dir: PathBuf,
@@ -80,7 +79,7 @@ pub struct RunConfig {
     pub manifests: Option<PathBuf>,
     /// The folder of registration sockets, if CSI drivers may register.
     pub plugin_registry: Option<PathBuf>,
-    /// What vanishes from the folder of manifests is kept this long.
+    /// Pods that vanish from the manifest folder are kept this long.
     pub manifest_grace: Duration,
     /// The unix socket; absolute.
     pub socket: PathBuf,
@@ -96,7 +95,7 @@ pub struct RunConfig {
     pub log_level: LogFilter,
     /// Where metrics are served over HTTP, if they are.
     pub metrics_listen: Option<SocketAddr>,
-    /// Who gets traces, if anybody does.
+    /// The collector of traces, if there is one.
     pub otlp_endpoint: Option<OtlpEndpoint>,
     /// After this long an operation is reported as overdue.
     pub operation_deadline: Duration,
@@ -110,7 +109,7 @@ pub struct RunConfig {
     pub controller_attaches_for: BTreeSet<PluginName>,
     /// How often plugins are asked which volumes are attached.
     pub verify_attached: Duration,
-    /// How often volumes are set up again that want it from time to time.
+    /// How often volumes are republished whose driver requires it.
     pub refresh_period: Duration,
     /// Nodes that are out of service, by the storage's names for them.
     pub nodes_out_of_service: BTreeSet<String>,
@@ -126,11 +125,11 @@ pub struct RunConfig {
     pub ready_file: Option<PathBuf>,
     /// What plugins are allowed: what the plugins that come with volhost need, overridden by the file's `[grants]`.
     pub grants: GrantPolicy,
-    /// The folder of the keys whose plugins are taken, if there is one; absolute.
+    /// The folder of trusted keys, if there is one; absolute.
     pub trusted_keys: Option<PathBuf>,
     /// Only plugins that a trusted key has signed, or whose content a grant names, are loaded.
     pub require_signature: bool,
-    /// Volumes are made for claims that name a StorageClass.
+    /// Volumes are provisioned for claims that name a StorageClass.
     pub provision: bool,
     /// The volume of a claim that is missing and was not deleted is kept this long.
     pub reclaim_grace: Duration,
@@ -138,7 +137,7 @@ pub struct RunConfig {
     pub file: Option<PathBuf>,
 }
 
-/// Puts the layers together: `flags`, then the environment, then the file, then the defaults.
+/// Merges the layers: `flags`, then the environment, then the file, then the defaults.
 ///
 /// `file` is the command line's `--config`; the environment's `VOLHOST_CONFIG` counts when it is not given.
 ///
@@ -214,22 +213,22 @@ pub fn grants(file: Option<&Path>) -> Result<GrantPolicy, ConfigError> {
     Ok(GrantPolicy::builtin(shipped).overridden_by(from_file.grants.unwrap_or_default()))
 }
 
-/// Whose plugins are trusted, as one configuration file says it.
+/// The trusted signers of plugins, from one configuration file.
 #[derive(Debug, Default)]
-pub struct TrustedMakers {
+pub struct TrustedSigners {
     /// Folder of public keys.
     pub trusted_keys: Option<PathBuf>,
     /// Whether plugins need a signature.
     pub require_signature: bool,
 }
 
-/// The makers of plugins that the configuration file trusts, as `volhost run` reads them.
+/// The signers of plugins that the configuration file trusts, as `volhost run` reads them.
 ///
 /// # Errors
 /// [`ConfigError`] names the file, the option and what would be right.
-pub fn trusted_makers(file: Option<&Path>) -> Result<TrustedMakers, ConfigError> {
+pub fn trusted_signers(file: Option<&Path>) -> Result<TrustedSigners, ConfigError> {
     let given = file.map(file::settings).transpose()?.unwrap_or_default();
-    Ok(TrustedMakers {
+    Ok(TrustedSigners {
         trusted_keys: given.trusted_keys.map(|folder| absolute("trusted-keys", &folder)).transpose()?,
         require_signature: given.require_signature.unwrap_or_default(),
     })

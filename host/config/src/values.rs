@@ -1,8 +1,9 @@
-//! Values that are checked when they are read, wherever they come from.
+//! Values that are checked when they are parsed, wherever they come from.
 
 use std::str::FromStr;
 
 use serde::Deserialize;
+use thiserror::Error;
 use tracing_subscriber::EnvFilter;
 
 /// A node label, `key=value`.
@@ -15,19 +16,24 @@ pub struct Label {
     pub value: String,
 }
 
+/// The text is no label.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0:?} is no label; write key=value")]
+pub struct LabelError(String);
+
 impl FromStr for Label {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
+    type Err = LabelError;
+    fn from_str(text: &str) -> Result<Self, LabelError> {
         match text.split_once('=') {
             Some((key, value)) if !key.is_empty() => Ok(Self { key: key.to_owned(), value: value.to_owned() }),
-            _ => Err(format!("{text:?} is no label; write key=value")),
+            _ => Err(LabelError(text.to_owned())),
         }
     }
 }
 
 impl TryFrom<String> for Label {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
+    type Error = LabelError;
+    fn try_from(text: String) -> Result<Self, LabelError> {
         text.parse()
     }
 }
@@ -50,15 +56,18 @@ impl Default for LogFilter {
     }
 }
 
+/// The text is no log filter.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0:?} is no log level; write error, warn, info, debug or trace, or levels by module: info,volhost=debug")]
+pub struct LogFilterError(String);
+
 impl FromStr for LogFilter {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
+    type Err = LogFilterError;
+    fn from_str(text: &str) -> Result<Self, LogFilterError> {
         match EnvFilter::builder().parse(text) {
-            // A bare word that is no level would be taken for a module's name, and would silence everything else.
+            // A bare word that is no level would be read as a module's name, and silence everything else.
             Ok(_) if !text.is_empty() && (text.contains('=') || is_level(text)) => Ok(Self(text.to_owned())),
-            _ => Err(format!(
-                "{text:?} is no log level; write error, warn, info, debug or trace, or levels by module: info,volhost=debug"
-            )),
+            _ => Err(LogFilterError(text.to_owned())),
         }
     }
 }
@@ -68,8 +77,8 @@ fn is_level(text: &str) -> bool {
 }
 
 impl TryFrom<String> for LogFilter {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
+    type Error = LogFilterError;
+    fn try_from(text: String) -> Result<Self, LogFilterError> {
         text.parse()
     }
 }

@@ -56,4 +56,4 @@ mod usage;
 mod volumes;
 
 pub use driver::{Driver, Options, StartError};
-pub use serve::{Endpoint, EndpointError, ServeError, Sockets, serve};
+pub use serve::{ServeError, Sockets, serve};

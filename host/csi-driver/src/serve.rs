@@ -5,7 +5,6 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,9 +28,6 @@ use volhost_proto::registration::registration_server::RegistrationServer;
 /// The largest request that is read, in bytes. It is more than any request may have, so that the
 /// error for a large request names the field.
 const REQUEST_BYTES: usize = 32 << 20;
-/// The longest path of a unix socket, in bytes: the kernel's address has 108, and the last is a
-/// NUL.
-const PATH_BYTES: usize = 107;
 /// How long running calls may go on after the driver is asked to end. The CO repeats those that are
 /// cut off.
 const CALLS_TIME: Duration = Duration::from_secs(20);
@@ -40,53 +36,14 @@ const ANSWERS_TIME: Duration = Duration::from_millis(200);
 /// Only the owner may connect: who can call the driver can mount.
 const SOCKET_MODE: u32 = 0o600;
 
-/// A unix socket, as CSI writes it: `unix:///run/csi.sock`, `unix:/run/csi.sock`, or the path
-/// alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint(PathBuf);
-
-/// Why a text is no endpoint.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum EndpointError {
-    /// Another kind of socket.
-    #[error("{0:?} is no unix socket such as unix:///run/csi/csi.sock")]
-    NotUnix(String),
-    /// Too long.
-    #[error("the socket's path has {0} bytes, {PATH_BYTES} at most")]
-    TooLong(usize),
-}
-
-impl FromStr for Endpoint {
-    type Err = EndpointError;
-
-    fn from_str(text: &str) -> Result<Self, EndpointError> {
-        let path = text.strip_prefix("unix://").or_else(|| text.strip_prefix("unix:")).unwrap_or(text);
-        if !path.starts_with('/') || path.contains('\0') {
-            return Err(EndpointError::NotUnix(text.to_owned()));
-        }
-        if path.len() > PATH_BYTES {
-            return Err(EndpointError::TooLong(path.len()));
-        }
-        Ok(Self(PathBuf::from(path)))
-    }
-}
-
-impl Endpoint {
-    /// The socket's path.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
 /// Where a driver listens.
 #[derive(Debug, Clone)]
 pub struct Sockets {
     /// Its own socket.
-    pub endpoint: Endpoint,
+    pub endpoint: PathBuf,
     /// The kubelet's folder of registration sockets; without, a sidecar registers the driver.
     pub registration_dir: Option<PathBuf>,
-    /// The driver's own socket as the kubelet sees it, if that is not the endpoint's path.
+    /// The driver's own socket as the kubelet sees it, if that is another path than `endpoint`.
     pub kubelet_registration_path: Option<String>,
 }
 
@@ -181,7 +138,7 @@ pub async fn serve<S>(
 where
     S: Future<Output = ()> + Send + 'static,
 {
-    let path = sockets.endpoint.path().to_owned();
+    let path = sockets.endpoint;
     let mut own = Socket::bind(&path)?;
     let registration = sockets.registration_dir.map(|folder| folder.join(format!("{}-reg.sock", driver.name())));
     let mut registration = registration.as_deref().map(Socket::bind).transpose()?;
@@ -231,17 +188,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
     use super::*;
-
-    #[test]
-    fn an_endpoint_is_written_as_drivers_write_it() {
-        for text in ["unix:///run/csi.sock", "unix:/run/csi.sock", "/run/csi.sock"] {
-            assert_eq!(text.parse::<Endpoint>().unwrap().path(), Path::new("/run/csi.sock"));
-        }
-        let long = format!("unix:///{}", "x".repeat(200));
-        for bad in ["", "tcp://127.0.0.1:1", "unix://run/csi.sock", "csi.sock", long.as_str()] {
-            assert!(bad.parse::<Endpoint>().is_err(), "{bad}");
-        }
-    }
 
     #[tokio::test]
     async fn a_socket_that_nobody_answers_at_is_replaced_and_nothing_else() {

@@ -1,5 +1,5 @@
-//! The text over HTTP, for Prometheus. Plain HTTP/1.1, read-only; volhost speaks no TLS, so it belongs on the loopback or a node's
-//! own network.
+//! The text over HTTP, for Prometheus. Plain HTTP/1.1, read-only, without TLS: it belongs on the loopback or a node's own
+//! network.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -43,7 +43,10 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 
 const HINT: &str = "volhost serves its metrics at /metrics\n";
 
-type TextFuture = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
+/// Why there are no metrics now: the source's own error.
+pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
+
+type TextFuture = Pin<Box<dyn Future<Output = Result<String, SourceError>> + Send>>;
 
 /// Returns the text of all metrics, or why there is none now.
 #[derive(Clone)]
@@ -54,12 +57,12 @@ impl MetricsSource {
     pub fn new<F, T>(text: F) -> Self
     where
         F: Fn() -> T + Send + Sync + 'static,
-        T: Future<Output = Result<String, String>> + Send + 'static,
+        T: Future<Output = Result<String, SourceError>> + Send + 'static,
     {
         Self(Arc::new(move || Box::pin(text())))
     }
 
-    async fn text(&self) -> Result<String, String> {
+    async fn text(&self) -> Result<String, SourceError> {
         (self.0)().await
     }
 }
@@ -76,7 +79,7 @@ impl fmt::Debug for MetricsSource {
 pub struct BindError {
     /// Where.
     address: SocketAddr,
-    /// The kernel's words.
+    /// The kernel's message.
     #[source]
     source: io::Error,
 }
@@ -97,7 +100,7 @@ impl Listener {
     /// Where it listens: with the port that the system chose, if it was left to it.
     ///
     /// # Errors
-    /// When the system does not say.
+    /// The kernel's.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
@@ -125,13 +128,13 @@ impl Listener {
                                 Ok(Err(error)) => debug!(%peer, %error, "a connection for metrics ended early"),
                                 Err(_) => debug!(%peer, "a connection for metrics was cut: its exchange took too long"),
                             },
-                            () = place.wanted() => debug!(%peer, "a connection for metrics made room for another"),
+                            () = place.wanted() => debug!(%peer, "a connection for metrics was closed for a new one"),
                             () = shutdown.cancelled() => {}
                         }
                     });
                 }
                 Err(error) => {
-                    warn!(%error, "a connection for metrics could not be taken");
+                    warn!(%error, "a connection for metrics could not be accepted");
                     tokio::time::sleep(REFUSED_PAUSE).await;
                 }
             }
@@ -139,8 +142,8 @@ impl Listener {
     }
 }
 
-/// Serves one request. The connection is closed after its answer: an idle connection would hold a
-/// place for nothing.
+/// Serves one request. The connection is closed after its answer: an idle connection would
+/// occupy a place.
 async fn converse(stream: TcpStream, source: MetricsSource, asked: Arc<AtomicBool>) -> hyper::Result<()> {
     let service = service_fn(move |request| {
         asked.store(true, Ordering::Relaxed);

@@ -37,7 +37,7 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
     let grants = "[grants.\"volhost.io/loop\"]\ninterfaces = [\"id-maps\"]\nloop-files = [\"IMAGES\"]\n";
     std::fs::write(&config, grants.replace("IMAGES", &images.display().to_string())).expect("the grants are written");
     let socket = folder.path().join("csi.sock");
-    let mut driver = Command::new(artifacts::volhost())
+    let mut driver = Command::new(artifacts::volhostd())
         .args(["csi-serve", "--node-id", "bench-node", "--log-level", "warn", "--plugin"])
         .arg(artifacts::plugin("loop"))
         .arg("--endpoint")

@@ -48,7 +48,7 @@ fn volhost(folder: &Path) -> Command {
     let config = folder.join("volhost.toml");
     let grants = "[grants.\"volhost.io/loop\"]\ninterfaces = [\"id-maps\"]\nloop-files = [\"IMAGES\"]\n";
     std::fs::write(&config, grants.replace("IMAGES", &images.display().to_string())).expect("the grants are written");
-    let mut command = Command::new(artifacts::volhost());
+    let mut command = Command::new(artifacts::volhostd());
     command.args(["csi-serve", "--node-id", "bench-node", "--log-level", "warn", "--plugin"]);
     command.arg(artifacts::plugin("loop")).arg("--endpoint").arg(folder.join("csi.sock"));
     command.arg("--state-dir").arg(folder.join("state")).arg("--kubelet-dir").arg(folder);

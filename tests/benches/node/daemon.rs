@@ -41,7 +41,7 @@ impl Daemon {
         let socket = folder.join("volhost.sock");
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let log = std::fs::File::create(folder.join("volhost.log")).expect("a log");
-        let mut command = Command::new(artifacts::volhost());
+        let mut command = Command::new(artifacts::volhostd());
         command
             .arg("--socket")
             .arg(&socket)

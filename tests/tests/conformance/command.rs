@@ -76,7 +76,7 @@ fn a_plugin_that_fails_is_reported_case_by_case() {
     ] {
         assert!(out.contains(words), "{words}: {out}");
     }
-    assert!(complaints.contains("does not hold the contract"), "{complaints}");
+    assert!(complaints.contains("does not conform to the contract"), "{complaints}");
 
     let (code, out, complaints) = run("json");
     assert_eq!(code, Some(1), "{out}{complaints}");

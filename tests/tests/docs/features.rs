@@ -35,11 +35,28 @@ fn features(arguments: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
     all
 }
 
+/// Libraries of the command line that the process that mounts must not link: what they do is not
+/// needed to serve volumes.
+const NOT_IN_THE_DAEMON: [&str; 12] = [
+    "clap_complete",
+    "clap_mangen",
+    "ratatui",
+    "rustls",
+    "toml_edit",
+    "volhost",
+    "volhost-conformance",
+    "volhost-plugin-build",
+    "volhost-plugin-new",
+    "volhost-registry",
+    "wit-component",
+    "wit-parser",
+];
+
 #[test]
-fn the_tests_run_the_program_that_users_build() {
-    let built = features(&["--package", "volhost", "--edges", "normal,no-proc-macro"]);
+fn the_tests_run_the_programs_that_users_build() {
+    let built = features(&["--package", "volhost", "--package", "volhostd", "--edges", "normal,no-proc-macro"]);
     let tested = features(&["--workspace", "--edges", "normal,dev,no-proc-macro"]);
-    assert!(built.keys().any(|package| package.starts_with("wasmtime ")), "the program's libraries are listed");
+    assert!(built.keys().any(|package| package.starts_with("wasmtime ")), "the programs' libraries are listed");
     let is_known = |package: &str| RICHER.iter().any(|(name, _)| package.split(' ').next() == Some(*name));
     let differ: Vec<_> = built
         .iter()
@@ -47,4 +64,14 @@ fn the_tests_run_the_program_that_users_build() {
         .map(|(package, features)| (package, features, tested.get(package)))
         .collect();
     assert!(differ.is_empty(), "built by users, and by the tests: {differ:#?}");
+}
+
+#[test]
+fn the_process_that_mounts_links_nothing_that_only_people_use() {
+    let linked = features(&["--package", "volhostd", "--edges", "normal,no-proc-macro"]);
+    let name = |package: &String| package.split(' ').next().unwrap_or_default().to_owned();
+    let linked: BTreeSet<String> = linked.keys().map(name).collect();
+    assert!(linked.contains("volhost-node"), "the daemon's libraries are listed: {linked:?}");
+    let wrong: Vec<_> = NOT_IN_THE_DAEMON.iter().filter(|name| linked.contains(**name)).collect();
+    assert!(wrong.is_empty(), "volhostd links {wrong:?}");
 }

@@ -182,7 +182,7 @@ fn a_root_folder_and_a_socket_have_one_daemon() {
     let run = |root: &str, socket: &str| {
         let folder = node.folder();
         let output = node
-            .inside(volhost_tests::artifacts::volhost())
+            .inside(volhost_tests::artifacts::volhostd())
             .args(["run", "--node-name", "second", "--root-dir", &folder.join(root).display().to_string()])
             .args([
                 "--socket",

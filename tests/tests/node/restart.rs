@@ -188,7 +188,7 @@ fn a_pod_added_by_request_survives_a_restart_of_the_daemon() {
 fn refused_beside(node: &Node, root: &Path, plugins: &Path) -> String {
     let folder = node.folder();
     std::fs::create_dir_all(node.path(plugins)).unwrap();
-    let mut second = node.inside(artifacts::volhost());
+    let mut second = node.inside(artifacts::volhostd());
     second.arg("run").arg("--root-dir").arg(root).arg("--plugin-dir").arg(plugins);
     second.arg("--socket").arg(folder.join("second.sock")).arg("--cache-dir").arg(folder.join("second-cache"));
     let output = second.output().unwrap();

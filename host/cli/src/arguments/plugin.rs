@@ -1,4 +1,4 @@
-//! What can be typed behind `volhost plugin`, for those who write plugins.
+//! The options of `volhost plugin`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use volhost_registry::Reference;
 /// `plugin new`.
 #[derive(Debug, Args)]
 pub(crate) struct NewArguments {
-    /// What it is called: NAME, or VENDOR/NAME with a domain of yours
+    /// The plugin's name: NAME, or VENDOR/NAME with a domain of yours
     #[arg(required_unless_present = "from_flex")]
     pub(crate) name: Option<String>,
-    /// What it begins as
+    /// The template to start from
     #[arg(long, value_name = "TEMPLATE", default_value = "minimal")]
     pub(crate) template: TemplateChoice,
-    /// Take the place of this FlexVolume driver, which is asked what it can do: its program, its folder, or VENDOR/DRIVER
+    /// Replace this FlexVolume driver, which is asked for its capabilities: its program, its folder, or VENDOR/DRIVER
     #[arg(long, value_name = "DRIVER", conflicts_with = "template")]
     pub(crate) from_flex: Option<PathBuf>,
     /// Where FlexVolume drivers are installed
@@ -28,7 +28,7 @@ pub(crate) struct NewArguments {
         default_value = "/usr/libexec/kubernetes/kubelet-plugins/volume/exec"
     )]
     pub(crate) flex_driver_dir: PathBuf,
-    /// The folder to make [default: NAME]
+    /// The folder to create [default: NAME]
     #[arg(long, value_name = "DIR")]
     pub(crate) path: Option<PathBuf>,
     /// The folder plugin-sdk of a checkout of volhost [default: that of the checkout this program was built in, else crates.io]
@@ -36,14 +36,14 @@ pub(crate) struct NewArguments {
     pub(crate) sdk: Option<PathBuf>,
 }
 
-/// What a new plugin begins as.
+/// The template of a new plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TemplateChoice {
     /// A mount for each pod
     Minimal,
-    /// A block device of the node: attached, formatted, mounted, handed over, grown
+    /// A block device of the node: attached, formatted, mounted, mapped, expanded
     Block,
-    /// A FUSE file system, served by a program without privilege
+    /// A FUSE file system, served by an unprivileged program
     Fuse,
     /// A folder of a server, with keys from a secret
     Network,
@@ -69,7 +69,7 @@ pub(crate) struct EncodeArguments {
     /// The core module
     #[arg(value_name = "MODULE")]
     pub(crate) module: PathBuf,
-    /// The WIT that it was written for: a file, or a folder with what it needs in `deps`
+    /// The WIT that it was written for: a file, or a folder with its dependencies in `deps`
     #[arg(long, value_name = "PATH")]
     pub(crate) wit: PathBuf,
     /// The world [default: the only one in the WIT]
@@ -97,7 +97,7 @@ pub(crate) struct TryArguments {
     /// Objects to apply: a pod, with the PersistentVolumes and claims that it needs
     #[arg(long, value_name = "FILE", default_value = "volume.yaml")]
     pub(crate) volume: PathBuf,
-    /// Configuration with the plugin's grants; SCRATCH in it is a folder that is made and removed [default: volhost.toml, if there is one]
+    /// Configuration with the plugin's grants; SCRATCH in it is replaced by a folder that is created and removed [default: volhost.toml, if there is one]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// How long the volume may take to be mounted
@@ -111,13 +111,13 @@ pub(crate) struct TryArguments {
 /// `plugin publish`.
 #[derive(Debug, Args)]
 pub(crate) struct PublishArguments {
-    /// Where to: HOST[:PORT]/NAME:TAG
+    /// The destination: HOST[:PORT]/NAME:TAG
     #[arg(value_name = "REF")]
     pub(crate) reference: Reference,
     /// The plugin's .wasm file; FILE.minisig beside it is published as its signature
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Replace what the tag has, if that is another plugin
+    /// Replace the tag's plugin, if it is another one
     #[arg(long)]
     pub(crate) force: bool,
     /// How the registry is reached.
@@ -134,7 +134,7 @@ pub(crate) struct PullArguments {
     /// The folder to put it into, such as the daemon's plugin folder
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) out: PathBuf,
-    /// What to call it: NAME.wasm [default: the last part of the reference's name]
+    /// The file's name: NAME.wasm [default: the last part of the reference's name]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// How the registry is reached.
@@ -145,10 +145,10 @@ pub(crate) struct PullArguments {
 /// How a registry is reached.
 #[derive(Debug, Args)]
 pub(crate) struct RegistryArguments {
-    /// Speak HTTP without TLS; to a registry on this machine only
+    /// Use HTTP without TLS; only with a registry on this machine
     #[arg(long)]
     pub(crate) plain_http: bool,
-    /// How long the whole may take
+    /// How long the transfer may take
     #[arg(long, value_name = "DURATION", default_value = "10m")]
     pub(crate) timeout: HumanDuration,
 }
@@ -158,14 +158,14 @@ pub(crate) struct RegistryArguments {
 pub(crate) struct GrantArguments {
     /// The plugin, VENDOR/NAME
     pub(crate) plugin: String,
-    /// The configuration file; made if it is missing
+    /// The configuration file; created if it is missing
     #[arg(long, value_name = "FILE", env = "VOLHOST_CONFIG", default_value = "/etc/volhost/config.toml")]
     pub(crate) config: PathBuf,
-    /// Take away what is named, in place of adding it
+    /// Remove what is named, instead of adding it
     #[arg(long)]
     pub(crate) remove: bool,
-    /// Add what this file grants the plugin: one that a plugin comes with, say, written as the configuration file is. Read it first: programs
-    /// that it names are run
+    /// Add what this file grants the plugin, such as the one that comes with it; it has the form of the configuration file. Read it
+    /// first: programs that it names are run
     #[arg(long, value_name = "FILE", conflicts_with = "remove")]
     pub(crate) from: Option<PathBuf>,
     /// Show what would change, and change nothing
@@ -174,7 +174,7 @@ pub(crate) struct GrantArguments {
     /// An interface of the contract that it may import
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Vec<String>,
-    /// A folder of the host within which it may open paths
+    /// A folder of the host below which it may open paths
     #[arg(long, value_name = "DIR")]
     pub(crate) host_path: Vec<String>,
     /// A folder for its image files and loop devices over them
@@ -192,7 +192,7 @@ pub(crate) struct GrantArguments {
     /// A FlexVolume driver that it may run
     #[arg(long, value_name = "NAME")]
     pub(crate) flex_driver: Vec<String>,
-    /// A type of file system that it may make and mount; with one named, no other
+    /// A type of file system that it may create and mount; with one named, no other
     #[arg(long, value_name = "TYPE")]
     pub(crate) filesystem: Vec<String>,
     /// An option that it may mount with; with one named, no other but ro
@@ -201,13 +201,13 @@ pub(crate) struct GrantArguments {
     /// A volume source that it may serve although it is Kubernetes' own or names a driver: nfs, csi:DRIVER, flexVolume:VENDOR/DRIVER
     #[arg(long, value_name = "SOURCE")]
     pub(crate) source: Vec<String>,
-    /// The only content of the plugin that may use the grant, by the SHA-256 of its file [default: that of the file that waits for approval in
-    /// the daemon, if one does]
+    /// The SHA-256 of the only plugin file that may use the grant [default: that of the file that is pending approval in the daemon, if one
+    /// is]
     #[arg(long, value_name = "DIGEST")]
     pub(crate) sha256: Vec<String>,
-    /// A program that may serve file systems for it, by its name, to be taken away; --from adds one
+    /// The name of a FUSE server to remove; --from adds one
     #[arg(long, value_name = "NAME", requires = "remove")]
-    pub(crate) fuse_helper: Vec<String>,
+    pub(crate) fuse_server: Vec<String>,
     /// How many loop devices it may have at once
     #[arg(long, value_name = "NUMBER")]
     pub(crate) loop_devices: Option<i64>,

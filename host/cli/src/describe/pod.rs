@@ -1,4 +1,4 @@
-//! What there is to say about a pod.
+//! The description of a pod.
 
 use std::path::Path;
 
@@ -12,7 +12,6 @@ use super::super::table::Cell;
 use super::text::Text;
 use super::volume;
 use volhost_api::pb;
-use volhost_node::engine::requests::PodSelector;
 
 /// Everything: state, errors, volumes with their last failures and next tries, mounts, operations, events.
 pub(super) async fn describe(
@@ -65,10 +64,10 @@ pub(super) async fn describe(
     Ok(())
 }
 
-/// The pod's mounts. That they can't be read (a pod that has just gone) is shown in their place and spoils nothing else.
+/// The pod's mounts. An error (a pod that has just gone) is shown in their place, and the rest is shown all the same.
 async fn mounts(text: &mut Text, pod: &PodView, client: &mut Client, socket: &Path) -> Result<(), CliError> {
     const TITLE: &str = "Mounts";
-    let request = pb::PodRequest { pod: Some(PodSelector::Uid(pod.uid.clone()).into()) };
+    let request = pb::PodRequest { pod: Some(pb::PodSelector { uid: pod.uid.clone(), ..pb::PodSelector::default() }) };
     match within(ANSWER_TIME, socket, client.manager.get_mounts(request)).await {
         Ok(answer) => {
             let rows = answer.mounts.iter().map(|mount| {

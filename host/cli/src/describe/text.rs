@@ -1,4 +1,4 @@
-//! The shape of a description: fields, blocks below them, tables.
+//! The layout of a description: fields, blocks below them, tables.
 
 use super::super::columns;
 use super::super::format::{now_us, printable};

@@ -1,4 +1,4 @@
-//! What there is to say about a volume, in its own description and in its pod's.
+//! The description of a volume, alone and in its pod's description.
 
 use volhost_model::FailureClass;
 use volhost_model::view::{ContainerMountView, VolumeView};
@@ -30,7 +30,7 @@ fn container_mount(mount: &ContainerMountView) -> Vec<Cell> {
         .collect()
 }
 
-/// What runs on volumes now: each operation with the step it is at, and since when.
+/// The operations that run on volumes now: step and start of each.
 pub(super) fn running(text: &mut Text, operations: &[View]) {
     let running = operations.iter().filter_map(|view| match view {
         View::Operation(operation) if operation.running => Some(operation),
@@ -105,7 +105,7 @@ pub(super) fn fields(text: &mut Text, volume: &VolumeView) {
                 match failure.class {
                     FailureClass::Final => "not done, nothing was left behind",
                     FailureClass::Uncertain => "uncertain: it may have happened; it will be repeated or undone",
-                    FailureClass::Transient => "not begun: something it needs is missing for now",
+                    FailureClass::Transient => "not started: something it needs is missing for now",
                 },
             );
             text.field("Failures", &format!("{} in a row", volume.failures));

@@ -1,4 +1,4 @@
-//! What an edit of a file changes, line by line.
+//! The lines that an edit of a file changes.
 
 /// The lines that are only in one of both texts, those of the old one with `-`, those of the new one with `+`, in order.
 pub(super) fn difference(old: &str, new: &str) -> Vec<String> {

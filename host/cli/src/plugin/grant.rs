@@ -1,11 +1,12 @@
-//! `volhost plugin grant`: edits the grants in the operator's file, and keeps all that the operator wrote beside.
+//! `volhost plugin grant`: edits the grants in the operator's file, and keeps the rest of the file as it is.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use toml_edit::{Array, DocumentMut, Item, Table, TableLike, Value, value};
+use thiserror::Error;
+use toml_edit::{Array, DocumentMut, Item, Table, TableLike, TomlError, Value, value};
 use volhost_model::PluginName;
 use volhost_runtime::{GrantPolicy, ShippedPlugins};
 
@@ -14,12 +15,29 @@ use crate::arguments::GrantArguments;
 use crate::error::CliError;
 use crate::output::Output;
 
-/// Where grants stand in the file.
+/// The table of grants in the file.
 const GRANTS: &str = "grants";
-/// Where helpers stand in a grant.
-const HELPERS: &str = "fuse-servers";
-/// The mode of a file that is made.
+/// The table of FUSE servers in a grant.
+const FUSE_SERVERS: &str = "fuse-servers";
+/// The mode of a new file.
 const MODE: u32 = 0o644;
+
+/// Why a grant cannot be edited.
+#[derive(Debug, Error)]
+enum EditError {
+    /// The file cannot be parsed.
+    #[error("it is no TOML: {0}")]
+    Toml(#[from] TomlError),
+    /// `grants` is something else than a table.
+    #[error("`grants` is no table")]
+    Grants,
+    /// The plugin's grant is something else than a table.
+    #[error("the grant of {0} is no table")]
+    Grant(PluginName),
+    /// A key of the grant is something else than a list.
+    #[error("`{0}` is no list")]
+    List(String),
+}
 
 /// Runs the command.
 pub(super) fn run(arguments: &GrantArguments, output: &mut Output) -> Result<(), CliError> {
@@ -33,11 +51,12 @@ pub(super) fn run(arguments: &GrantArguments, output: &mut Output) -> Result<(),
         Err(error) => return Err(failed(error)),
     };
     if !old.is_empty() {
-        // What is wrong already is not this command's doing, and is told as the daemon would.
+        // An error that is in the file already is reported as by the daemon.
         volhost_config::check(file, &old)?;
     }
     let given = arguments.from.as_deref().map(|from| given(from, &name)).transpose()?;
-    let (new, fresh) = edit(&old, &name, arguments, given.as_ref()).map_err(CliError::Usage)?;
+    let (new, fresh) =
+        edit(&old, &name, arguments, given.as_ref()).map_err(|error| CliError::Usage(error.to_string()))?;
     volhost_config::check(file, &new)?;
     let lines = difference(&old, &new);
     if lines.is_empty() {
@@ -49,7 +68,7 @@ pub(super) fn run(arguments: &GrantArguments, output: &mut Output) -> Result<(),
     let default = GrantPolicy::builtin(ShippedPlugins::default()).granted_to(&name);
     if fresh && !default.is_empty() {
         output.note(&format!(
-            "this replaces what {name} has without a grant in the file: {}; name all that it is to keep",
+            "this replaces what {name} is granted by default: {}; name all that it is to keep",
             default.join(", ")
         ));
     }
@@ -59,7 +78,7 @@ pub(super) fn run(arguments: &GrantArguments, output: &mut Output) -> Result<(),
     replace(file, &new).map_err(failed)
 }
 
-/// What another file grants the plugin.
+/// The plugin's grant in another file.
 fn given(file: &Path, plugin: &PluginName) -> Result<Table, CliError> {
     let text = fs::read_to_string(file).map_err(|source| CliError::File { path: file.to_owned(), source })?;
     volhost_config::check(file, &text)?;
@@ -69,7 +88,7 @@ fn given(file: &Path, plugin: &PluginName) -> Result<Table, CliError> {
     grant.and_then(|grant| grant.into_table().ok()).ok_or_else(|| wrong(format!("it grants {plugin} nothing")))
 }
 
-/// Adds what is given: what stands in both as a list or a table has all of both then, and anything else is as given.
+/// Adds what is given: lists and tables are merged, other values replaced.
 fn add(grant: &mut dyn TableLike, given: &dyn TableLike) {
     for (key, item) in given.iter() {
         match (grant.get_mut(key), item) {
@@ -81,7 +100,7 @@ fn add(grant: &mut dyn TableLike, given: &dyn TableLike) {
                 }
             }
             (Some(table), more) if table.is_table_like() && more.is_table_like() => {
-                // A helper is a command line and its bounds: half of one and half of another is neither.
+                // A FUSE server is a command line with its limits: it is replaced as a whole.
                 if let (Some(table), Some(more)) = (table.as_table_like_mut(), more.as_table_like()) {
                     more.iter().for_each(|(name, one)| drop(table.insert(name, one.clone())));
                 }
@@ -97,8 +116,8 @@ fn edit(
     plugin: &PluginName,
     arguments: &GrantArguments,
     given: Option<&Table>,
-) -> Result<(String, bool), String> {
-    let mut document: DocumentMut = text.parse().map_err(|error| format!("it is no TOML: {error}"))?;
+) -> Result<(String, bool), EditError> {
+    let mut document: DocumentMut = text.parse()?;
     let mut first = Table::new();
     if document.is_empty() {
         // Comments alone are the end of a file, and would come after what is added.
@@ -111,7 +130,7 @@ fn edit(
         table.set_implicit(true);
         Item::Table(table)
     });
-    let grants = grants.as_table_like_mut().ok_or("`grants` is no table")?;
+    let grants = grants.as_table_like_mut().ok_or(EditError::Grants)?;
     let fresh = !grants.contains_key(plugin.as_str());
     if fresh && arguments.remove {
         return Ok((text.to_owned(), false));
@@ -122,16 +141,16 @@ fn edit(
     let grant = grants
         .get_mut(plugin.as_str())
         .and_then(Item::as_table_like_mut)
-        .ok_or_else(|| format!("the grant of {plugin} is no table"))?;
+        .ok_or_else(|| EditError::Grant(plugin.clone()))?;
     if let Some(given) = given {
         add(grant, given);
     }
-    if !arguments.fuse_helper.is_empty()
-        && let Some(helpers) = grant.get_mut(HELPERS).and_then(Item::as_table_like_mut)
+    if !arguments.fuse_server.is_empty()
+        && let Some(servers) = grant.get_mut(FUSE_SERVERS).and_then(Item::as_table_like_mut)
     {
-        arguments.fuse_helper.iter().for_each(|name| drop(helpers.remove(name)));
-        if helpers.is_empty() {
-            grant.remove(HELPERS);
+        arguments.fuse_server.iter().for_each(|name| drop(servers.remove(name)));
+        if servers.is_empty() {
+            grant.remove(FUSE_SERVERS);
         }
     }
     let lists = [
@@ -168,13 +187,13 @@ fn edit(
     Ok((document.to_string(), fresh))
 }
 
-/// Adds the words that a list lacks, or takes those away that it has.
-fn edit_list(grant: &mut dyn TableLike, key: &str, words: &[String], remove: bool) -> Result<(), String> {
+/// Adds the missing words to a list, or removes the present ones.
+fn edit_list(grant: &mut dyn TableLike, key: &str, words: &[String], remove: bool) -> Result<(), EditError> {
     if words.is_empty() || (remove && !grant.contains_key(key)) {
         return Ok(());
     }
     let list = grant.entry(key).or_insert_with(|| value(Array::new()));
-    let list = list.as_array_mut().ok_or_else(|| format!("`{key}` is no list"))?;
+    let list = list.as_array_mut().ok_or_else(|| EditError::List(key.to_owned()))?;
     for word in words {
         let there = list.iter().position(|item| item.as_str() == Some(word));
         match (there, remove) {
@@ -186,9 +205,9 @@ fn edit_list(grant: &mut dyn TableLike, key: &str, words: &[String], remove: boo
     Ok(())
 }
 
-/// Puts a file of this content in place of the old one, with its owner and mode; whoever reads sees the one or the other.
+/// Replaces a file's content atomically, and keeps its owner and mode.
 fn replace(file: &Path, content: &str) -> io::Result<()> {
-    // A link stays a link: what it leads to is replaced.
+    // A link stays a link: its target is replaced.
     let file = match fs::canonicalize(file) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => file.to_owned(),
@@ -228,21 +247,21 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plugin_comes_with_is_added_and_helpers_are_taken_away_by_name() {
+    fn a_shipped_grant_is_added_and_fuse_servers_are_removed_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("volhost.toml");
-        let helper = |name: &str, program: &str| {
+        let server = |name: &str, program: &str| {
             format!("[grants.\"a/b\".fuse-servers.{name}]\nprogram = \"{program}\"\narguments = [\"{{mount}}\"]\n")
         };
-        let comes = format!("[grants.\"a/b\"]\nhost-paths = [\"/srv\", \"/data\"]\n{}", helper("cow", "/usr/bin/cow"));
+        let comes = format!("[grants.\"a/b\"]\nhost-paths = [\"/srv\", \"/data\"]\n{}", server("cow", "/usr/bin/cow"));
         fs::write(&file, &comes).unwrap();
         let name = PluginName::new("a/b").unwrap();
         let from = given(&file, &name).unwrap();
         let typed = Typed::parse_from(["grant", "a/b"]).arguments;
         let old = format!(
             "[grants.\"a/b\"]\n# mine\nhost-paths = [\"/srv\"]\n\n{}\n{}",
-            helper("cow", "/bin/old"),
-            helper("sheep", "/bin/sheep")
+            server("cow", "/bin/old"),
+            server("sheep", "/bin/sheep")
         );
         let inline =
             "[grants.\"a/b\"]\nfuse-servers = { sheep = { program = \"/bin/sheep\", arguments = [\"{mount}\"] } }\n";
@@ -255,7 +274,7 @@ mod tests {
                 assert_eq!(new.contains(kept), old.contains(kept), "{new}");
             }
             assert!(!new.contains("/bin/old"), "{new}");
-            let typed = ["a/b", "--remove", "--fuse-helper", "cow", "--fuse-helper", "none"];
+            let typed = ["a/b", "--remove", "--fuse-server", "cow", "--fuse-server", "none"];
             let without = edited(&new, &typed);
             assert!(!without.contains("cow"), "{without}");
             assert_eq!(without.contains("fuse-servers"), old.contains("sheep"), "{without}");
@@ -264,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_wrote_stays() {
+    fn the_operators_own_lines_stay() {
         let text = "# mine\nnode-name = \"n\" # so\n\n[grants.\"a/b\"]\n# why\nhost-paths = [\"/srv\"] # here\n";
         let new = edited(text, &["a/b", "--host-path", "/data", "--host-path", "/srv", "--memory", "128Mi"]);
         let expected = text.replace("[\"/srv\"]", "[\"/srv\", \"/data\"]") + "memory = \"128Mi\"\n";
@@ -281,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn taking_away_what_is_not_there_changes_nothing() {
+    fn removing_what_is_missing_changes_nothing() {
         let text = "[grants.\"a/b\"]\nhost-paths = [\"/srv\"]\n";
         assert_eq!(edited(text, &["a/b", "--remove", "--interface", "secrets"]), text);
         assert_eq!(edited(text, &["c/d", "--remove", "--interface", "secrets"]), text);

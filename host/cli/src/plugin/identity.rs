@@ -1,16 +1,17 @@
-//! Who a plugin says it is. For that it must run: in the sandbox that the daemon would use when it
-//! loads the plugin, without a grant. All that it can make there are detached mounts, which the
-//! kernel discards with the sandbox.
+//! A plugin's own description. For that it must run, in the sandbox in which the daemon would load
+//! it, without a grant. All that it can create there are detached mounts, which the kernel discards
+//! with the sandbox.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use volhost_process::linux_kernel;
 
-use volhost_runtime::{Compiler, GrantPolicy, Inspection, Limits, LoadError, Runtime, RuntimeConfig};
+use thiserror::Error;
+use volhost_model::text::error_chain;
+use volhost_runtime::{Compiler, GrantPolicy, Inspection, Limits, LoadError, Runtime, RuntimeConfig, RuntimeError};
 
-use super::super::error::chain;
-
-/// What the plugin says of itself, as far as it could be asked.
+/// The plugin's description of itself, as far as it could be asked.
 #[derive(Debug, Default)]
 pub(super) struct Identity {
     pub(super) name: Option<String>,
@@ -25,27 +26,38 @@ pub(super) struct Identity {
     pub(super) problem: Option<String>,
 }
 
-/// Asks. Whatever goes wrong is part of the answer: the rest of the inspection stands without it.
-/// Compiled plugins are kept in `cache_dir`; without one, they are removed again.
-pub(super) fn ask(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> Identity {
-    match load(file, grants, cache_dir) {
-        Ok(identity) => identity,
-        Err(problem) => Identity { problem: Some(problem), ..Identity::default() },
-    }
+/// Why the plugin could not be asked.
+#[derive(Debug, Error)]
+enum AskError {
+    /// There is no folder for compiled code.
+    #[error("it cannot be asked for its name: no temporary folder: {0}")]
+    Folder(#[source] io::Error),
+    /// The path of this program, which compiles, is unknown.
+    #[error("it cannot be asked for its name: {0}")]
+    Program(#[source] io::Error),
+    /// The sandbox cannot be set up.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
 }
 
-fn load(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> Result<Identity, String> {
+/// Asks the plugin. A failure is part of the answer: the rest of the inspection does not need it.
+/// Compiled plugins are kept in `cache_dir`; without one, they are removed again.
+pub(super) fn ask(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> Identity {
+    load(file, grants, cache_dir)
+        .unwrap_or_else(|error| Identity { problem: Some(error_chain(&error)), ..Identity::default() })
+}
+
+fn load(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> Result<Identity, AskError> {
     // Removed with everything in it when this returns.
-    let temporary = tempfile::tempdir()
-        .map_err(|error| format!("it cannot be asked for its name: no temporary folder: {error}"))?;
-    let program = std::env::current_exe().map_err(|error| format!("it cannot be asked for its name: {error}"))?;
+    let temporary = tempfile::tempdir().map_err(AskError::Folder)?;
+    let program = std::env::current_exe().map_err(AskError::Program)?;
     let config = RuntimeConfig {
         cache_dir: cache_dir.unwrap_or(temporary.path()).to_owned(),
         limits: Limits::default(),
         compiler: Compiler { program, args: vec!["internal".into(), "compile-plugin".into()] },
         grants,
     };
-    let runtime = Runtime::new(config, Arc::new(linux_kernel())).map_err(|error| chain(&error))?;
+    let runtime = Runtime::new(config, Arc::new(linux_kernel()))?;
     match runtime.inspect(file) {
         Ok(Inspection { info, granted, ungranted }) => Ok(Identity {
             name: Some(info.name.to_string()),
@@ -54,9 +66,9 @@ fn load(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> Result<Id
             sdk: info.sdk,
             granted,
             missing: ungranted,
-            // What was found out about it is not in the way of what would become of it.
-            problem: runtime.load(file).err().map(|error| chain(&error.problem)),
+            // Its description is known; this is whether it would be loaded.
+            problem: runtime.load(file).err().map(|error| error_chain(&error.problem)),
         }),
-        Err(LoadError { problem, .. }) => Ok(Identity { problem: Some(chain(&problem)), ..Identity::default() }),
+        Err(LoadError { problem, .. }) => Ok(Identity { problem: Some(error_chain(&problem)), ..Identity::default() }),
     }
 }

@@ -7,11 +7,12 @@ use volhost_flex_drivers::probe;
 use volhost_plugin_new::{File, Name, NameError, Sdk, Template, flex::Driver, write};
 
 use crate::arguments::{NewArguments, TemplateChoice};
-use crate::error::{CliError, chain};
+use crate::error::CliError;
 use crate::format::printable;
 use crate::output::Output;
+use volhost_model::text::error_chain;
 
-/// Writes the crate, and says what to do with it.
+/// Writes the crate, and prints the next steps.
 pub(super) fn run(arguments: &NewArguments, output: &mut Output) -> Result<(), CliError> {
     let sdk = sdk(arguments.sdk.as_deref())?;
     let (name, files) = match &arguments.from_flex {
@@ -29,8 +30,8 @@ pub(super) fn run(arguments: &NewArguments, output: &mut Output) -> Result<(), C
         Some(driver) => from_flex(driver, arguments, &sdk)?,
     };
     let folder = arguments.path.clone().unwrap_or_else(|| PathBuf::from(name.crate_name()));
-    write(&folder, &files).map_err(|error| CliError::Failed(chain(&error)))?;
-    tell(&name, &folder, &files, output)
+    write(&folder, &files).map_err(|error| CliError::Failed(error_chain(&error)))?;
+    report(&name, &folder, &files, output)
 }
 
 fn from_flex(driver: &Path, arguments: &NewArguments, sdk: &Sdk) -> Result<(Name, Vec<File>), CliError> {
@@ -52,7 +53,7 @@ fn refused(error: NameError) -> CliError {
     CliError::Usage(error.to_string())
 }
 
-/// Where the crate gets the SDK from: what was said, else the checkout that this program was built in, else crates.io.
+/// The SDK of the crate: the given folder, else the checkout that this program was built in, else crates.io.
 fn sdk(said: Option<&Path>) -> Result<Sdk, CliError> {
     if let Some(folder) = said {
         let absolute = folder
@@ -81,7 +82,7 @@ fn no_sdk(folder: &Path) -> CliError {
     ))
 }
 
-fn tell(name: &Name, folder: &Path, files: &[File], output: &mut Output) -> Result<(), CliError> {
+fn report(name: &Name, folder: &Path, files: &[File], output: &mut Output) -> Result<(), CliError> {
     let shown = printable(&folder.display().to_string());
     output.line(&format!("Wrote the plugin {name} to {shown}:"))?;
     for file in files {

@@ -10,10 +10,11 @@ use volhost_registry::publish::Plugin;
 
 use super::{registry, surface};
 use crate::arguments::PublishArguments;
-use crate::error::{CliError, chain};
+use crate::error::CliError;
 use crate::output::Output;
+use volhost_model::text::error_chain;
 
-/// Publishes, with the signature if there is one, and prints what pins the plugin.
+/// Publishes, with the signature if there is one, and prints the pinning reference.
 pub(super) fn run(arguments: &PublishArguments, output: &mut Output) -> Result<(), CliError> {
     let file = &arguments.file;
     let failed = |source| CliError::File { path: file.clone(), source };
@@ -34,15 +35,15 @@ pub(super) fn run(arguments: &PublishArguments, output: &mut Output) -> Result<(
     };
     let reference = &arguments.reference;
     let published = registry::within(&arguments.registry, reference, async |access| {
-        let tell = |what: &str| output.note(&format!("{reference}: {what}"));
-        publish(access, reference, plugin, arguments.force, &tell)
+        let report = |what: &str| output.note(&format!("{reference}: {what}"));
+        publish(access, reference, plugin, arguments.force, &report)
             .await
-            .map_err(|error| CliError::Failed(chain(&error)))
+            .map_err(|error| CliError::Failed(error_chain(&error)))
     })?;
     output.line(&reference.pinned(published.digest).to_string())
 }
 
-/// What a plugin's signature is called.
+/// The name of a plugin's signature file.
 pub(super) fn signature_of(file: &Path) -> PathBuf {
     let mut name = OsString::from(file);
     name.push(".minisig");

@@ -9,20 +9,21 @@ use volhost_registry::{Digest, Pulled, pull};
 use super::publish::signature_of;
 use super::registry;
 use crate::arguments::PullArguments;
-use crate::error::{CliError, chain};
+use crate::error::CliError;
 use crate::output::Output;
+use volhost_model::text::error_chain;
 
-/// Pulls, and puts the plugin where a running daemon may be watching: its signature first, so that it is never seen without.
+/// Pulls into a folder that a running daemon may watch: the signature first, so that the plugin is never seen without it.
 pub(super) fn run(arguments: &PullArguments, output: &mut Output) -> Result<(), CliError> {
     let reference = &arguments.reference;
     let name = arguments.name.as_deref().unwrap_or_else(|| reference.short_name());
     check_name(name)?;
     let limit = volhost_runtime::Limits::default().file_bytes;
     let Pulled { component, digest, signature } = registry::within(&arguments.registry, reference, async |access| {
-        let tell = |what: &str| output.note(&format!("{reference}: {what}"));
-        pull(access, reference, limit, &tell).await.map_err(|error| CliError::Failed(chain(&error)))
+        let report = |what: &str| output.note(&format!("{reference}: {what}"));
+        pull(access, reference, limit, &report).await.map_err(|error| CliError::Failed(error_chain(&error)))
     })?;
-    let failed = |error: &dyn std::error::Error| CliError::Failed(chain(error));
+    let failed = |error: &dyn std::error::Error| CliError::Failed(error_chain(error));
     let write = |name: &str, content: &[u8]| stage(&arguments.out, name, content).map_err(|error| failed(&error));
     let file = format!("{name}.wasm");
     let staged = write(&file, &component)?;
@@ -42,7 +43,7 @@ pub(super) fn run(arguments: &PullArguments, output: &mut Output) -> Result<(), 
     output.line(&format!("  signature:  {}", if signature.is_some() { "beside it" } else { "none" }))
 }
 
-/// A name of a file in the folder, which the daemon takes for a plugin's.
+/// The name of a plugin's file in the folder.
 fn check_name(name: &str) -> Result<(), CliError> {
     let plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {

@@ -21,34 +21,36 @@ use volhost_process::linux_kernel;
 use super::build::build;
 use crate::arguments::{ApplyArguments, DrainArguments, TryArguments};
 use crate::client::Client;
-use crate::error::{CliError, chain};
+use crate::error::CliError;
 use crate::list::{self, Query, View};
 use crate::output::Output;
+use crate::serve::daemon_program;
 use crate::{apply, drain};
+use volhost_model::text::error_chain;
 
 /// The configuration of a crate.
 const CONFIG: &str = "volhost.toml";
-/// What stands for the folder that is made and removed.
+/// The placeholder for the folder that is created and removed.
 const SCRATCH: &str = "SCRATCH";
-/// How long the volumes may take to be taken away.
+/// How long unmounting the volumes may take.
 const DRAIN_TIME: Duration = Duration::from_secs(60);
 /// The event's reason when every plugin is loaded or refused.
 const PLUGINS_LOADED: &str = "PluginsLoaded";
 /// How much of the daemon's log is shown when it does not start, in lines.
 const LOG_LINES: usize = 20;
 
-/// Mounts, runs the shell, and takes everything away. The whole process enters a mount namespace of its own, so no thread may exist yet.
+/// Mounts, runs the shell, and unmounts and removes everything. The whole process enters a mount namespace of its own, so no thread may exist yet.
 pub(super) fn run(arguments: &TryArguments, output: &mut Output) -> Result<(), CliError> {
     let wasm = match &arguments.file {
         Some(file) => file.clone(),
         None => built()?,
     };
-    unshare_mounts().map_err(|error| CliError::Failed(chain(&error)))?;
+    unshare_mounts().map_err(|error| CliError::Failed(error_chain(&error)))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
     let scratch = Scratch::make(&wasm, arguments)?;
     let mut daemon = scratch.daemon()?;
     let mounted = runtime.block_on(async {
-        // From here on Ctrl-C ends the wait or the command, and what was made is taken away all the same.
+        // From here on Ctrl-C ends the wait or the command, and everything is still cleaned up.
         let mut interrupt = signal(SignalKind::interrupt()).map_err(CliError::Runtime)?;
         tokio::select! {
             mounted = scratch.mount(arguments, output) => mounted,
@@ -56,7 +58,7 @@ pub(super) fn run(arguments: &TryArguments, output: &mut Output) -> Result<(), C
         }
     });
     let tried = mounted.and_then(|place| {
-        output.line(&format!("The volume stands at {}; leave the shell, and it is taken away.", place.display()))?;
+        output.line(&format!("The volume is mounted at {}; leave the shell to unmount it.", place.display()))?;
         output.flush()?;
         shell(arguments, &place, &scratch.socket())
     });
@@ -120,21 +122,21 @@ impl Scratch {
         let failed = |source| CliError::File { path: log.clone(), source };
         let out = File::create(&log).map_err(failed)?;
         let errors = out.try_clone().map_err(failed)?;
-        let program = std::env::current_exe().map_err(CliError::Runtime)?;
+        let program = daemon_program()?;
         // Its input is the one descriptor that a program can be given without unsafe code; the daemon writes to it when it serves, and it ends with the daemon.
-        let (ready, told) = io::pipe().map_err(CliError::Runtime)?;
+        let (ready, input) = io::pipe().map_err(CliError::Runtime)?;
         let mut command = Command::new(&program);
         command.arg("run").arg("--config").arg(self.path(CONFIG)).arg("--root-dir").arg(self.path("root"));
         command.arg("--cache-dir").arg(self.path("cache")).arg("--plugin-dir").arg(self.path("plugins"));
         command.args(["--node-name", "try", "--ready-file", "/proc/self/fd/0"]).arg("--socket").arg(self.socket());
         // In a group of its own: Ctrl-C is for the command in the volume.
-        command.stdin(told).stdout(out).stderr(errors).process_group(0);
+        command.stdin(input).stdout(out).stderr(errors).process_group(0);
         let mut daemon = command.spawn().map_err(|source| CliError::File { path: program, source })?;
         drop(command);
         if serves(ready) {
             return Ok(daemon);
         }
-        // It has ended, or is about to: it closed what it was to tell.
+        // It has ended, or is about to: it closed the pipe without writing.
         let _ = daemon.wait();
         Err(CliError::Failed(format!("the daemon did not start; its log ends with\n{}", self.end_of_log())))
     }
@@ -147,7 +149,7 @@ impl Scratch {
 
     /// The file with the objects; a copy where it names the folder that is made for it.
     fn objects(&self, given: &Path) -> Result<PathBuf, CliError> {
-        // One that cannot be read is told of by who applies it.
+        // `apply` reports a file that cannot be read.
         let text = fs::read_to_string(given).unwrap_or_default();
         if !text.contains(SCRATCH) {
             return Ok(given.to_owned());
@@ -171,7 +173,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Applies the objects, waits for the volumes, and says where the first stands.
+    /// Applies the objects, waits for the volumes, and returns the path of the first.
     async fn mount(&self, arguments: &TryArguments, output: &mut Output) -> Result<PathBuf, CliError> {
         let apply = ApplyArguments {
             files: vec![self.objects(&arguments.volume)?],
@@ -198,7 +200,7 @@ impl Scratch {
         // The daemon leaves the mount that has its records, since they name the pod that was applied.
         let (kernel, root) = (linux_kernel(), self.path("root"));
         if let Ok(folder) = kernel.open_directory(&root) {
-            // What fails here is told by the removal of the folder.
+            // A failure here shows when the folder is removed.
             let _ = kernel.detach(&folder, OsStr::new(volhost_volume_ops::layout::STATE), Detach::Lazy);
             drop(folder);
             let _ = kernel.release_root(&root);
@@ -207,22 +209,22 @@ impl Scratch {
         self.0.close().map_err(|source| CliError::File { path, source })
     }
 
-    /// Keeps the folder, and says so.
+    /// Keeps the folder, and reports it.
     fn left(self, error: &CliError) -> CliError {
         let end = self.end_of_log();
         let folder = self.0.keep();
         CliError::Failed(format!(
-            "{error}\nnot everything could be taken away; what is mounted ends with this program, and {} stays. The daemon's log ends with\n{end}",
+            "{error}\nnot everything could be unmounted; the mounts end with this program, and {} stays. The daemon's log ends with\n{end}",
             folder.display()
         ))
     }
 }
 
-/// Whether the daemon has told that it serves.
+/// Whether the daemon has reported that it serves.
 fn serves(mut ready: PipeReader) -> bool {
     // Not to the end: the daemon keeps its input open.
-    let mut told = [0];
-    ready.read_exact(&mut told).is_ok()
+    let mut byte = [0];
+    ready.read_exact(&mut byte).is_ok()
 }
 
 /// Runs the command or the shell in the volume's folder. It fails as that fails.
@@ -231,7 +233,7 @@ fn shell(arguments: &TryArguments, place: &Path, socket: &Path) -> Result<(), Cl
     let program = words.next().cloned().unwrap_or_else(|| {
         std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| OsString::from("/bin/sh"))
     });
-    // What a pod is handed as a device is no folder to be in.
+    // A volume that is mapped as a device is no folder.
     let folder = if place.is_dir() { place } else { Path::new("/") };
     let status = Command::new(&program)
         .args(words)
@@ -240,7 +242,7 @@ fn shell(arguments: &TryArguments, place: &Path, socket: &Path) -> Result<(), Cl
         .env("VOLUME", place)
         .status()
         .map_err(|source| CliError::File { path: PathBuf::from(&program), source })?;
-    // A shell ends with the status of its last command, which says nothing of the plugin.
+    // A shell ends with the status of its last command, which is not the plugin's.
     if status.success() || arguments.command.is_empty() {
         return Ok(());
     }

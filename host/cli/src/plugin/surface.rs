@@ -1,9 +1,10 @@
-//! What a component says on the outside: its imports and exports. Nothing of it runs.
+//! The imports and exports of a component, read without running any of it.
 
+use thiserror::Error;
 use wit_component::DecodedWasm;
 use wit_parser::{Resolve, WorldItem, WorldKey};
 
-/// The outside of a plugin.
+/// The imports and exports of a plugin.
 pub(super) struct Surface {
     /// The contract's version, from the names of its interfaces.
     pub(super) contract: Option<String>,
@@ -17,31 +18,45 @@ pub(super) struct Surface {
     pub(super) full_imports: Vec<String>,
 }
 
-/// Reads the outside of a component.
+/// What a file is if not a plugin.
+#[derive(Debug, Error)]
+pub(super) enum NotAPlugin {
+    /// Something else than WebAssembly.
+    #[error("it is not WebAssembly")]
+    NotWasm,
+    /// A core module.
+    #[error("it is a core module, not a component; `volhost plugin encode` makes a component of it")]
+    CoreModule,
+    /// A WIT package.
+    #[error("it is a WIT package: a contract, not a plugin")]
+    WitPackage,
+    /// A component that cannot be decoded, with the decoder's message.
+    #[error("it is not a valid component: {0}")]
+    Malformed(String),
+    /// A component without a world.
+    #[error("it is not a valid component: it has no world")]
+    NoWorld,
+}
+
+/// Reads the imports and exports of a component.
 ///
 /// # Errors
-/// What the file is instead, in words for the user.
-pub(super) fn read(wasm: &[u8]) -> Result<Surface, String> {
+/// [`NotAPlugin`].
+pub(super) fn read(wasm: &[u8]) -> Result<Surface, NotAPlugin> {
     const MAGIC: &[u8] = b"\0asm";
     const CORE_MODULE: &[u8] = &[1, 0, 0, 0];
     match wasm.strip_prefix(MAGIC) {
-        None => return Err("it is not WebAssembly".to_owned()),
-        Some(rest) if rest.starts_with(CORE_MODULE) => {
-            return Err(
-                "it is a core module, not a component; `volhost-plugin-build` makes a component of it".to_owned()
-            );
-        }
+        None => return Err(NotAPlugin::NotWasm),
+        Some(rest) if rest.starts_with(CORE_MODULE) => return Err(NotAPlugin::CoreModule),
         Some(_) => {}
     }
     let (resolve, world) = match wit_component::decode(wasm) {
         Ok(DecodedWasm::Component(resolve, world)) => (resolve, world),
-        Ok(DecodedWasm::WitPackage(..)) => {
-            return Err("it is a WIT package: a contract, not a plugin".to_owned());
-        }
-        Err(error) => return Err(format!("it is not a valid component: {error:#}")),
+        Ok(DecodedWasm::WitPackage(..)) => return Err(NotAPlugin::WitPackage),
+        Err(error) => return Err(NotAPlugin::Malformed(format!("{error:#}"))),
     };
     let Some(world) = resolve.worlds.get(world) else {
-        return Err("it is not a valid component: it has no world".to_owned());
+        return Err(NotAPlugin::NoWorld);
     };
     let mut contract = None;
     let exports = names(&resolve, world.exports.iter(), &mut contract);
@@ -80,11 +95,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_plugin_is_told_for_what_it_is() {
-        let told = |wasm: &[u8]| read(wasm).err().unwrap();
-        assert_eq!(told(b"hello"), "it is not WebAssembly");
-        assert_eq!(told(b""), "it is not WebAssembly");
-        assert!(told(b"\0asm\x01\0\0\0").contains("core module"));
-        assert!(told(b"\0asm\x0d\0\x01\0garbage").contains("not a valid component"));
+    fn a_file_that_is_no_plugin_is_named_for_what_it_is() {
+        let error = |wasm: &[u8]| read(wasm).err().unwrap();
+        assert!(matches!(error(b"hello"), NotAPlugin::NotWasm));
+        assert!(matches!(error(b""), NotAPlugin::NotWasm));
+        assert!(matches!(error(b"\0asm\x01\0\0\0"), NotAPlugin::CoreModule));
+        assert!(error(b"\0asm\x0d\0\x01\0garbage").to_string().contains("not a valid component"));
     }
 }

@@ -1,4 +1,4 @@
-//! What the daemon says of operations and volumes at one moment.
+//! The daemon's operations and volumes at one moment.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -16,13 +16,13 @@ use super::latency::{self, Latency};
 /// The node at one moment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Board {
-    /// Operations that run, or that failed and wait.
+    /// Operations that run, or that failed and wait for their next try.
     pub(super) operations: Vec<OperationView>,
-    /// How long operations took since the daemon began, by plugin and kind.
+    /// How long operations took since the daemon started, by plugin and kind.
     pub(super) latencies: Vec<Latency>,
-    /// Volumes that are not as wanted, and for which something failed.
+    /// Volumes that failed, or whose state is uncertain.
     pub(super) troubles: Vec<VolumeView>,
-    /// The fullest volumes; before them those whose storage does not answer or is not well.
+    /// The fullest volumes, after those whose storage does not answer or is unhealthy.
     pub(super) fullest: Vec<VolumeView>,
     mounted: usize,
     volumes: usize,
@@ -45,7 +45,7 @@ impl Board {
         Ok(Self::of(operations?, volumes, latency::read(&metrics)))
     }
 
-    /// What the daemon said, sorted out.
+    /// A board of these views.
     pub(super) fn of(operations: Vec<OperationView>, volumes: Vec<VolumeView>, latencies: Vec<Latency>) -> Self {
         let mounted = volumes.iter().filter(|volume| volume.state == VolumeState::Mounted).count();
         let all = volumes.len();
@@ -64,10 +64,10 @@ impl Board {
         Self { operations, latencies, troubles, fullest, mounted, volumes: all }
     }
 
-    /// Puts the lists into this order.
+    /// Sorts the lists.
     pub(super) fn sort(&mut self, by: TopSort) {
         match by {
-            // The oldest are the ones to look at.
+            // The oldest need attention first.
             TopSort::Age => {
                 self.operations.sort_by_key(|operation| (!operation.running, operation.since));
                 self.troubles.sort_by_key(|volume| volume.since);

@@ -33,7 +33,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, now: u64) {
         (" Operations ", rows::OPERATIONS, rows::operations(&screen.board, now)),
         (" Volumes in trouble ", rows::TROUBLES, rows::troubles(&screen.board, now)),
         (" Fullest volumes ", rows::FULLEST, rows::fullest(&screen.board, now)),
-        (" Latencies since the daemon began ", rows::LATENCIES, rows::latencies(&screen.board)),
+        (" Latencies since the daemon started ", rows::LATENCIES, rows::latencies(&screen.board)),
     ];
     let height = |rows: &[Vec<Cell>]| {
         if rows.is_empty() {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_is_gone_is_told_above_what_was_last_known() {
+    fn a_lost_daemon_is_reported_above_its_last_answer() {
         let screen = Screen { error: Some("cannot reach volhost".into()), ..Screen::default() };
         assert!(shown(&screen)[0].starts_with("cannot reach volhost"));
     }

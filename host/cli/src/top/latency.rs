@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 const BUCKET: &str = "volume_manager_operation_duration_seconds_bucket{";
 const SUM: &str = "volume_manager_operation_duration_seconds_sum{";
 
-/// Operations of one kind and plugin since the daemon began. Times in seconds.
+/// Operations of one kind and plugin since the daemon started. Times in seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Latency {
     /// The plugin.
@@ -33,7 +33,7 @@ struct Histogram {
     failed: f64,
 }
 
-/// Reads the text of the metrics; what is not of interest is passed over.
+/// Reads the text of the metrics; other metrics are skipped.
 pub(super) fn read(metrics: &str) -> Vec<Latency> {
     let mut all: BTreeMap<(String, String), Histogram> = BTreeMap::new();
     for line in metrics.lines() {
@@ -90,7 +90,7 @@ impl Histogram {
         })
     }
 
-    /// As Prometheus computes it: within a bucket, observations are taken to lie evenly.
+    /// As Prometheus computes it: observations are spread evenly over their bucket.
     fn quantile(&self, quantile: f64, total: f64) -> f64 {
         let rank = quantile * total;
         let (mut below, mut lower) = (0.0, 0.0);

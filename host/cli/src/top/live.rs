@@ -16,15 +16,15 @@ use super::super::format::{now_us, printable};
 use super::board::Board;
 use super::draw::{Screen, draw};
 
-/// The shortest time between two looks: each costs the daemon a walk over its volumes.
+/// The shortest refresh interval: each refresh costs the daemon a walk over its volumes.
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What the daemon said, or why it said nothing.
-type Answer = Result<Board, String>;
+/// The daemon's answer.
+type Answer = Result<Board, CliError>;
 
-/// Shows the node until `q`, ctrl-c or SIGTERM. A daemon that goes away is waited for.
+/// Shows the node until `q`, ctrl-c or SIGTERM. Reconnects to a daemon that has ended.
 pub(super) async fn run(arguments: &TopArguments, socket: &Path) -> Result<(), CliError> {
-    // Connected before the terminal is changed: an error is told as every command tells it.
+    // Connected before the terminal is changed: an error is printed as by every command.
     let client = Client::connect(socket).await?;
     let terminate = signal(SignalKind::terminate()).map_err(CliError::Runtime)?;
     let (answers, answered) = mpsc::channel(1);
@@ -51,8 +51,8 @@ async fn watch(
                     screen.board = board;
                     screen.error = None;
                 }
-                // What was last seen stays, with the reason above it.
-                Err(error) => screen.error = Some(error),
+                // The last answer stays, with the error above it.
+                Err(error) => screen.error = Some(printable(&error.to_string())),
             },
             _ = terminate.recv() => return Ok(()),
             key = keys.recv() => match key {
@@ -74,7 +74,7 @@ async fn watch(
     }
 }
 
-/// Asks the daemon again and again, on a task of its own: keys are heard while it takes its time. Ends when nobody listens.
+/// Asks the daemon periodically, on a task of its own: keys are read while it answers. Ends when the receiver is dropped.
 async fn look(client: Client, socket: PathBuf, interval: Duration, answers: mpsc::Sender<Answer>) {
     let mut client = Some(client);
     let mut ticks = tokio::time::interval(interval);
@@ -88,16 +88,15 @@ async fn look(client: Client, socket: PathBuf, interval: Duration, answers: mpsc
             };
             let board = Board::gather(&mut connection, &socket).await?;
             client = Some(connection);
-            Ok::<_, CliError>(board)
+            Ok(board)
         };
-        let answer = looked.await.map_err(|error| printable(&error.to_string()));
-        if answers.send(answer).await.is_err() {
+        if answers.send(looked.await).await.is_err() {
             return;
         }
     }
 }
 
-/// What is typed. The thread ends with the process: a terminal cannot be asked to stop waiting for its user.
+/// The terminal's events. The thread ends with the process: reading a terminal cannot be interrupted.
 fn keys() -> mpsc::UnboundedReceiver<Event> {
     let (typed, keys) = mpsc::unbounded_channel();
     std::thread::spawn(move || {

@@ -2,7 +2,7 @@
 //!
 //! | module | its job |
 //! |---|---|
-//! | [`board`] | what the daemon says, gathered into lists |
+//! | [`board`] | the daemon's answers as lists |
 //! | [`latency`] | how long operations took, read from the metrics |
 //! | [`rows`] | the lists as cells |
 //! | [`draw`] | the lists on a terminal |
@@ -25,7 +25,7 @@ use super::output::Output;
 use super::table::Table;
 use board::Board;
 
-/// Shows the node until `q` is pressed; once, in plain text, when asked so or when there is no terminal.
+/// Shows the node until `q` is pressed; once, in plain text, if requested or without a terminal.
 pub(super) async fn run(arguments: &TopArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     if !arguments.once && std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
         return live::run(arguments, socket).await;

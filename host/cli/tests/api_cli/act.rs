@@ -116,7 +116,7 @@ async fn a_drain_ends_with_nothing_left_or_says_what_is() {
     let ran = daemon.run(&["drain", "--timeout", "3s"]).await;
     assert_eq!(
         (ran.err.as_str(), ran.code),
-        ("Error: not everything is taken away after 3s:\n  default/web: data: Device or resource busy\n", 1)
+        ("Error: not everything is unmounted after 3s:\n  default/web: data: Device or resource busy\n", 1)
     );
 }
 

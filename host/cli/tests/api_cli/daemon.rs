@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use volhost_api::ServeError;
+use volhost_api_server::ServeError;
 
 use crate::world::{Fake, World};
 
@@ -30,8 +30,8 @@ impl Daemon {
         let folder = tempfile::tempdir().unwrap();
         let (fake, handle) = Fake::start(world);
         let stop = CancellationToken::new();
-        let listener = volhost_api::bind(&folder.path().join("s.sock")).unwrap();
-        let serving = tokio::spawn(volhost_api::serve(listener, handle, stop.clone()));
+        let listener = volhost_api_server::bind(&folder.path().join("s.sock")).unwrap();
+        let serving = tokio::spawn(volhost_api_server::serve(listener, handle, stop.clone()));
         Self { fake, stop, serving, folder }
     }
 

@@ -26,7 +26,7 @@ async fn a_dead_daemons_socket_is_told_from_a_missing_one() {
     let socket = folder.path().join("v.sock");
     drop(UnixListener::bind(&socket).unwrap());
     let ran = run_at(&socket, &["get", "pods"]).await;
-    assert!(ran.code == 3 && ran.err.contains("nobody listens there: the daemon has ended"), "{ran:?}");
+    assert!(ran.code == 3 && ran.err.contains("no program listens there: the daemon has ended"), "{ran:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

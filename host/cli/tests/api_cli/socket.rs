@@ -3,7 +3,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-use volhost_api::{BindError, bind};
+use volhost_api_server::{BindError, bind};
 
 #[test]
 fn only_the_owner_may_open_the_socket() {

@@ -205,3 +205,13 @@ fn the_default_number_of_operations_follows_the_processors() {
     let default = |processors| super::default_max_operations(NonZeroUsize::new(processors).unwrap()).get();
     assert_eq!([1, 2, 4, 8, 256].map(default), [16, 16, 32, 64, 64]);
 }
+
+#[test]
+fn the_documented_file_is_a_valid_one() {
+    let page = include_str!("../../../../docs/configuration.md");
+    let blocks: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(blocks.len(), 6);
+    for block in blocks {
+        toml::from_str::<Settings>(block).unwrap();
+    }
+}

@@ -120,7 +120,7 @@ fn what_a_manifest_names_is_there() {
 
 #[test]
 fn the_driver_is_started_as_the_program_can_be() {
-    let help = Command::new(artifacts::volhost()).args(["csi-serve", "--help"]).output().unwrap();
+    let help = Command::new(artifacts::volhostd()).args(["csi-serve", "--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     for pod in pods() {
         let driver = pod.containers.iter().find(|container| container.name == "driver").unwrap();

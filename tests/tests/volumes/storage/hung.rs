@@ -82,7 +82,7 @@ fn a_hung_server_is_ended_only_by_hand_and_its_volume_can_go() {
     node.remove_manifest("a-pod.yaml");
     node.wait_event(&["FailedUnmount", "pod default/a", "\"bad\""]);
     let done = node.ok(&["force-unmount", "default/a/bad", "--end-server"]);
-    assert!(done.contains("the connection to its server was ended"), "{done}");
+    assert!(done.contains("the connection to its server was aborted"), "{done}");
     node.wait_event(&["ForcedUnmount", "pod default/a", "\"bad\"", "connection"]);
     node.wait_unmounted("default/a");
     assert!(node.pod_mounts().is_empty());

@@ -88,7 +88,7 @@ fn the_nodes_own_mount_that_cannot_be_unmounted_is_forced_only_by_hand() {
     node.wait_event(&["FailedUnmountDevice", "pv"]);
     assert_eq!(nodes_mount(&node), Some(place));
     let done = node.ok(&["force-unmount", "--of-node", "pv"]);
-    assert!(done.contains("out of sight"), "{done}");
+    assert!(done.contains("is detached"), "{done}");
     node.wait_event(&["ForcedUnmount", "volhost.io/loop/", "the staging mount of volume \"pv\""]);
     assert_eq!(nodes_mount(&node), None);
     // A process that still uses the file system keeps the device, which is not detached.

@@ -10,13 +10,13 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 
-use super::MAX_MANIFEST_BYTES;
 use super::inspect::InspectService;
 use super::manager::ManagerService;
 use super::peer::PeerCheck;
 use super::socket::Listener;
-use crate::pb::inspect_server::InspectServer;
-use crate::pb::volume_manager_server::VolumeManagerServer;
+use volhost_api::MAX_MANIFEST_BYTES;
+use volhost_api::pb::inspect_server::InspectServer;
+use volhost_api::pb::volume_manager_server::VolumeManagerServer;
 use volhost_node::engine::EngineHandle;
 
 /// The largest request taken, in bytes: a manifest and what wraps it.

@@ -1,7 +1,7 @@
 //! The `VolumeManager` service.
 
 use std::pin::Pin;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_stream::Stream;
@@ -10,15 +10,16 @@ use tonic::{Request, Response, Status};
 use volhost_core::WaitFailure;
 
 use super::status::{refused, stopping};
-use super::{DEFAULT_WAIT, MAX_MANIFEST_BYTES, watch};
-use crate::pb;
-use crate::pb::volume_manager_server::VolumeManager;
+use super::{answers, watch};
+use volhost_api::pb;
+use volhost_api::pb::volume_manager_server::VolumeManager;
+use volhost_api::{DEFAULT_WAIT, MAX_MANIFEST_BYTES};
 use volhost_node::engine::EngineHandle;
 use volhost_node::engine::requests::ForceTarget;
 use volhost_node::engine::requests::{Added, PodSelector, RequestError};
 use volhost_objects::{DEFAULT_NAMESPACE, Kind, ObjectKey};
 
-/// How a wait ends: the engine's answer, and in it how the pod stands.
+/// How a wait ends: the engine's answer, with the pod's failure in it.
 type WaitEnd = Result<Result<(), WaitFailure>, RequestError>;
 
 /// Answers from the engine.
@@ -41,7 +42,7 @@ impl ManagerService {
         }
     }
 
-    /// Waits for the end of all of these: the pods that did not get where they were to, by name.
+    /// Waits for all of these. Returns the failures by the pods' names.
     async fn failures(&self, mut waits: JoinSet<WaitEnd>) -> Result<Vec<pb::WaitFailure>, Status> {
         let mut failures = Vec::new();
         loop {
@@ -52,7 +53,7 @@ impl ManagerService {
             let Some(ended) = ended else { break };
             let result = ended.map_err(|error| Status::internal(format!("a wait ended without an answer: {error}")))?;
             if let Err(failure) = result.map_err(|error| refused(&error))? {
-                failures.push(pb::WaitFailure::at(failure, now_us()));
+                failures.push(answers::wait_failure(failure));
             }
         }
         failures.sort_by(|a, b| a.pod.cmp(&b.pod));
@@ -62,25 +63,20 @@ impl ManagerService {
     async fn mounted(&self, request: pb::PodRequest, possibly: bool) -> Result<pb::MountedVolumes, Status> {
         let pod = selector(request.pod)?;
         let volumes = self.engine.mounted_volumes(pod, possibly).await.map_err(|error| refused(&error))?;
-        Ok(pb::MountedVolumes { volumes: volumes.into_iter().map(Into::into).collect() })
+        Ok(pb::MountedVolumes { volumes: volumes.into_iter().map(answers::mounted_volume).collect() })
     }
 }
 
 fn selector(pod: Option<pb::PodSelector>) -> Result<PodSelector, Status> {
-    PodSelector::try_from(pod.unwrap_or_default()).map_err(|error| refused(&error))
+    answers::selected_pod(pod.unwrap_or_default()).map_err(|error| refused(&error))
 }
 
 fn timeout(milliseconds: u64) -> Duration {
     if milliseconds == 0 { DEFAULT_WAIT } else { Duration::from_millis(milliseconds) }
 }
 
-/// The clock on which the engine's times are read, in microseconds.
-fn now_us() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
-}
-
 fn wait_result(result: Result<(), WaitFailure>) -> pb::WaitResult {
-    pb::WaitResult { failure: result.err().map(|failure| pb::WaitFailure::at(failure, now_us())) }
+    pb::WaitResult { failure: result.err().map(answers::wait_failure) }
 }
 
 #[tonic::async_trait]
@@ -100,7 +96,11 @@ impl VolumeManager for ManagerService {
             waits.spawn(async move { engine.wait_mounted(pod, Duration::from_millis(wait_ms)).await });
         }
         let failures = self.failures(waits).await?;
-        Ok(Response::new(pb::AddPodsResponse { pods: pods.into_iter().map(Into::into).collect(), failures, warnings }))
+        Ok(Response::new(pb::AddPodsResponse {
+            pods: pods.into_iter().map(answers::added_pod).collect(),
+            failures,
+            warnings,
+        }))
     }
 
     async fn remove_pod(
@@ -270,6 +270,6 @@ impl VolumeManager for ManagerService {
     async fn get_mounts(&self, request: Request<pb::PodRequest>) -> Result<Response<pb::GetMountsResponse>, Status> {
         let pod = selector(request.into_inner().pod)?;
         let mounts = self.until_shutdown(self.engine.mounts(pod)).await?;
-        Ok(Response::new(pb::GetMountsResponse { mounts: mounts.into_iter().map(Into::into).collect() }))
+        Ok(Response::new(pb::GetMountsResponse { mounts: mounts.into_iter().map(answers::mount).collect() }))
     }
 }

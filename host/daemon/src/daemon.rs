@@ -1,4 +1,4 @@
-//! `volhost run`: the daemon, from its options to its end.
+//! The daemon, from its options to its end.
 
 use std::fs::File;
 use std::io::Write;
@@ -20,25 +20,25 @@ use volhost_objects::payload::{Issuer, KeyError, Signer};
 use volhost_objects::populate::NodeIdentity;
 use volhost_process::{Launcher, linux_kernel};
 
-/// Why the daemon ended, other than by being told to.
+/// Why the daemon ended other than by a signal.
 #[derive(Debug, Error)]
-pub(crate) enum RunError {
+pub(super) enum RunError {
     /// The node could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
     /// The socket cannot be used.
     #[error(transparent)]
-    Bind(#[from] volhost_api::BindError),
-    /// Nobody can scrape metrics where it was asked for.
+    Bind(#[from] volhost_api_server::BindError),
+    /// Metrics cannot be served at the given address.
     #[error(transparent)]
     Metrics(#[from] BindError),
     /// The API ended.
     #[error(transparent)]
-    Serve(#[from] volhost_api::ServeError),
+    Serve(#[from] volhost_api_server::ServeError),
     /// The key for tokens cannot be used.
     #[error(transparent)]
     TokenKey(#[from] KeyError),
-    /// The keys whose plugins are taken cannot be used.
+    /// The folder of trusted keys cannot be used.
     #[error(transparent)]
     TrustedKeys(#[from] TrustedKeysError),
     /// Signals cannot be received.
@@ -46,11 +46,11 @@ pub(crate) enum RunError {
     Signals(#[source] std::io::Error),
 }
 
-/// Runs the daemon until SIGTERM or SIGINT. Mounts stay, unless everything was drained. `ready` is told when requests are served.
+/// Runs the daemon until SIGTERM or SIGINT. Mounts stay, unless everything was drained. Writes a line to `ready` once requests are served.
 ///
 /// # Errors
 /// [`RunError`]; then nothing is left running.
-pub(crate) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError> {
+pub(super) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(RunError::Signals)?;
@@ -64,8 +64,8 @@ pub(crate) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Ru
         None => None,
     };
     let signatures = Signatures::of_folder(config.trusted_keys.as_deref(), config.require_signature)?;
-    // The first thing that is touched, so that two daemons on one socket are found out before anything is touched.
-    let listener = volhost_api::bind(&config.socket)?;
+    // The socket first, so that a second daemon on it ends before it changes anything.
+    let listener = volhost_api_server::bind(&config.socket)?;
     let metrics = match config.metrics_listen {
         Some(address) => Some(Listener::bind(address).await?),
         None => None,
@@ -123,7 +123,7 @@ pub(crate) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Ru
     };
 
     let stop = CancellationToken::new();
-    let mut serving = tokio::spawn(volhost_api::serve(listener, node.handle(), stop.clone()));
+    let mut serving = tokio::spawn(volhost_api_server::serve(listener, node.handle(), stop.clone()));
     if let Some(metrics) = metrics {
         if let Ok(address) = metrics.address() {
             info!("metrics are served at http://{address}/metrics");
@@ -131,11 +131,11 @@ pub(crate) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Ru
         let handle = node.handle();
         let source = MetricsSource::new(move || {
             let handle = handle.clone();
-            async move { handle.metrics().await.map_err(|error| error.to_string()) }
+            async move { handle.metrics().await.map_err(Into::into) }
         });
         tokio::spawn(metrics.serve(source, stop.clone()));
     }
-    tell_ready(ready);
+    report_ready(ready);
     info!(socket = %config.socket.display(), "volhost serves");
 
     let ended_early = loop {
@@ -152,7 +152,7 @@ pub(crate) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Ru
         }
     };
     info!("volhost stops; mounts stay");
-    // Nobody may be listening: volhost need not be run by systemd.
+    // Fails without systemd, which need not run volhost.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     stop.cancel();
     node.stop().await;
@@ -169,17 +169,17 @@ pub(crate) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Ru
     }
 }
 
-/// The next start finds what this one has left.
+/// Logs an end before the daemon has served. The next start recovers what exists.
 fn stopped_early() {
     info!("volhost stops before it has served; mounts stay");
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
 }
 
-fn tell_ready(ready: Option<File>) {
+fn report_ready(ready: Option<File>) {
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     if let Some(mut ready) = ready
         && let Err(error) = ready.write_all(b"ready\n")
     {
-        warn!(%error, "whoever started volhost could not be told that it is ready");
+        warn!(%error, "the ready file could not be written");
     }
 }

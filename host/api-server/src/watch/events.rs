@@ -2,15 +2,15 @@
 
 use super::{Over, Watcher};
 use crate::filter::event_is_about;
-use crate::pb::watch_update::{Object, Type};
-use crate::pb::{ListEventsRequest, WatchUpdate};
 use crate::status::refused;
+use volhost_api::pb::watch_update::{Object, Type};
+use volhost_api::pb::{ListEventsRequest, WatchUpdate};
 use volhost_model::view::Change;
 use volhost_node::engine::EngineHandle;
 
 /// Sends the events that are kept, then the new ones, until the watcher goes or volhost ends.
 pub(super) async fn run(engine: EngineHandle, request: ListEventsRequest, watcher: Watcher<WatchUpdate>) {
-    // Both ways out have told the watcher what there is to tell.
+    // Either way, the watcher has been notified.
     let _: Result<(), Over> = follow(&engine, &request, &watcher).await;
 }
 

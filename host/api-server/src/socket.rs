@@ -8,8 +8,8 @@
 //! lock taken? --no--> InUse
 //!     | yes
 //! a file there? --no-----------------------------> bind, mode 0600, listen
-//!     | a socket, nobody answers --> unlinked ---^
-//!     | a socket, somebody answers -> InUse
+//!     | a socket, no answer ------> unlinked ---^
+//!     | a socket, an answer -------> InUse
 //!     | anything else --------------> NotASocket
 //! ```
 
@@ -76,7 +76,7 @@ pub enum BindError {
         /// ` (process N)`, if it is known.
         owner: String,
     },
-    /// Something stands there that volhost did not make.
+    /// Something exists there that volhost did not create.
     #[error(
         "{path} exists and is not a socket; volhost does not replace it: move it away, or choose another path with --socket"
     )]
@@ -84,7 +84,7 @@ pub enum BindError {
         /// The path.
         path: String,
     },
-    /// What stands there could not be looked at or removed.
+    /// What exists there could not be examined or removed.
     #[error("cannot replace the old socket {path}: {source}")]
     Replace {
         /// The socket.
@@ -130,10 +130,11 @@ impl Drop for Listener {
     fn drop(&mut self) {
         drop(self.socket.take());
         if identity(&self.path).is_ok_and(|found| found == self.identity) {
-            // Nothing is left to do if it fails: the next start replaces a socket that nobody serves.
+            // Nothing is left to do if it fails: the next start replaces a socket without a server.
             let _ = fs::remove_file(&self.path);
         }
-        // While the lock is held: whoever opens the file afterwards makes a new one, and whoever holds the old one sees that it is gone.
+        // With the lock held: a process that opens the file afterwards creates a new one, and a process that has the old one open sees that
+        // it is gone.
         let _ = fs::remove_file(&self.lock_path);
     }
 }
@@ -168,7 +169,7 @@ pub fn bind(path: &Path) -> Result<Listener, BindError> {
     Ok(Listener { socket: Some(socket), path: path.to_path_buf(), identity, lock_path, _lock: lock })
 }
 
-/// Takes the lock, and leaves our process id in the file for the message of whoever comes second.
+/// Takes the lock, and writes our process id into the file for the message of a second daemon.
 fn lock(path: &Path, socket: &str) -> Result<File, BindError> {
     let failed = |source| BindError::Lock { path: path.display().to_string(), source };
     loop {
@@ -201,7 +202,7 @@ fn lock(path: &Path, socket: &str) -> Result<File, BindError> {
     }
 }
 
-/// Removes a socket that nobody serves. Called with the lock held.
+/// Removes a socket without a server. Called with the lock held.
 fn clear(path: &Path, shown: &str) -> Result<(), BindError> {
     let replace = |source| BindError::Replace { path: shown.to_owned(), source };
     let found = match fs::symlink_metadata(path) {
@@ -219,7 +220,7 @@ fn clear(path: &Path, shown: &str) -> Result<(), BindError> {
     }
 }
 
-/// Between `bind` and `listen` the kernel refuses connections, so nobody connects before the mode is set.
+/// Between `bind` and `listen` the kernel refuses connections, so no client connects before the mode is set.
 fn listen(path: &Path, shown: &str) -> Result<UnixListener, BindError> {
     let failed =
         |step| move |error: rustix::io::Errno| BindError::Listen { path: shown.to_owned(), step, source: error.into() };

@@ -1,4 +1,5 @@
-//! Messages to views, in the command line. A value this build does not know (a newer daemon's) is an error that names it.
+//! Messages as views, for the command line. A value that this build does not know, from a newer daemon, is an error that
+//! names it.
 
 use thiserror::Error;
 use volhost_model::view::{

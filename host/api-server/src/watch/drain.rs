@@ -6,8 +6,8 @@ use tokio_util::sync::CancellationToken;
 use volhost_model::view::VolumeState;
 
 use super::{Over, UpdateStream, Watcher};
-use crate::pb::DrainUpdate;
 use crate::status::refused;
+use volhost_api::pb::DrainUpdate;
 use volhost_model::view::Change;
 use volhost_node::engine::EngineHandle;
 use volhost_node::engine::requests::Snapshot;
@@ -16,7 +16,7 @@ use volhost_node::engine::requests::Snapshot;
 pub(crate) fn drain(engine: EngineHandle, timeout: Duration, shutdown: CancellationToken) -> UpdateStream<DrainUpdate> {
     let (watcher, stream) = Watcher::stream(shutdown);
     drop(tokio::spawn(async move {
-        // Both ways out have told the watcher what there is to tell.
+        // Either way, the watcher has been notified.
         let _: Result<(), Over> = follow(&engine, timeout, &watcher).await;
     }));
     stream
@@ -65,9 +65,9 @@ async fn follow(engine: &EngineHandle, timeout: Duration, watcher: &Watcher<Drai
 
 /// How much is left: what is mounted, staged or attached, or may be.
 fn progress(snapshot: &Snapshot) -> DrainUpdate {
-    let stands = |state: VolumeState| !matches!(state, VolumeState::Unresolved | VolumeState::Pending);
+    let is_mounted = |state: VolumeState| !matches!(state, VolumeState::Unresolved | VolumeState::Pending);
     let of_pod =
-        |volumes: &[volhost_model::view::VolumeView]| volumes.iter().filter(|volume| stands(volume.state)).count();
+        |volumes: &[volhost_model::view::VolumeView]| volumes.iter().filter(|volume| is_mounted(volume.state)).count();
     let counts: Vec<usize> = snapshot.pods.iter().map(|pod| of_pod(&pod.volumes)).filter(|count| *count > 0).collect();
     let volumes = counts.iter().sum::<usize>() + snapshot.unused_volumes.len();
     DrainUpdate {

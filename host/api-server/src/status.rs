@@ -19,7 +19,7 @@ pub(super) fn refused(error: &RequestError) -> Status {
     }
 }
 
-/// The answer to whoever still waits when volhost ends.
+/// The answer to a call that still waits when volhost ends.
 pub(super) fn stopping() -> Status {
     refused(&RequestError::Stopping)
 }

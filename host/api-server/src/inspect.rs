@@ -6,12 +6,12 @@ use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-use super::convert::volume_stats;
+use super::answers::volume_stats;
 use super::filter::{Filter, event_is_about};
 use super::status::refused;
 use super::watch;
-use crate::pb;
-use crate::pb::inspect_server::Inspect;
+use volhost_api::pb;
+use volhost_api::pb::inspect_server::Inspect;
 use volhost_node::engine::EngineHandle;
 use volhost_node::engine::requests::Snapshot;
 use volhost_volume_ops::stats::StandingVolume;
@@ -99,10 +99,9 @@ impl Inspect for InspectService {
         request: Request<pb::ListRequest>,
     ) -> Result<Response<pb::VolumeStatsResponse>, Status> {
         let filter = Filter::from(request.into_inner());
-        let standing =
-            filter.volumes(self.snapshot().await?).filter_map(|volume| StandingVolume::of(&volume)).collect();
-        let volumes = self.engine.volume_stats(standing).await.map_err(|error| refused(&error))?;
-        let volumes = volumes.into_iter().map(|(standing, usage)| volume_stats(&standing, usage)).collect();
+        let mounted = filter.volumes(self.snapshot().await?).filter_map(|volume| StandingVolume::of(&volume)).collect();
+        let volumes = self.engine.volume_stats(mounted).await.map_err(|error| refused(&error))?;
+        let volumes = volumes.into_iter().map(|(volume, usage)| volume_stats(&volume, usage)).collect();
         Ok(Response::new(pb::VolumeStatsResponse { volumes }))
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::pb::watch_update::{Object, Type};
+use volhost_api::pb::watch_update::{Object, Type};
 
 /// What a watcher has been sent.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ fn key(object: &Object) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pb;
+    use volhost_api::pb;
 
     fn pod(name: &str, ready: u32) -> Object {
         Object::Pod(pb::Pod { name: name.into(), ready, ..pb::Pod::default() })

@@ -1,6 +1,6 @@
 //! Who may call: root, and the user the daemon runs as.
 //!
-//! The socket's mode already keeps others out. This holds even when somebody has changed the mode.
+//! The socket's mode already keeps others out. This check does so even if the mode was changed.
 
 use tonic::transport::server::UdsConnectInfo;
 use tonic::{Request, Status};

@@ -1,7 +1,7 @@
 //! Streams of changes.
 //!
 //! The engine says only *that* something has changed. A watch then takes a snapshot, compares it with what it sent last, and
-//! sends the difference: no history is kept for watchers, a slow one costs nobody else, and several changes between two
+//! sends the difference: no history is kept for watchers, a slow one does not delay others, and several changes between two
 //! snapshots arrive as one.
 
 mod diff;
@@ -21,7 +21,7 @@ use tonic::Status;
 
 use super::filter::Filter;
 use super::status::stopping;
-use crate::pb;
+use volhost_api::pb;
 use volhost_model::view::Change;
 use volhost_node::engine::EngineHandle;
 
@@ -43,7 +43,7 @@ struct Watcher<T> {
     shutdown: CancellationToken,
 }
 
-/// The watcher hung up, or was told that volhost ends: the watch is over.
+/// The watch is over: the watcher has disconnected, or volhost ends.
 struct Over;
 
 impl<T: Send + 'static> Watcher<T> {

@@ -1,14 +1,12 @@
-//! Views to messages, in the daemon.
+//! Views as messages, for the daemon.
 
 use volhost_model::view::{
     ClaimView, ContainerMountView, DriverKind, DriverState, DriverView, EventKind, EventView, OperationView,
-    PersistentVolumeView, PluginView, PodPhase, PodView, UsageView, VolumeState, VolumeView,
+    PersistentVolumeView, PluginView, PodPhase, PodView, VolumeState, VolumeView,
 };
 use volhost_model::{Failure, FailureClass};
 
 use crate::pb;
-use volhost_node::engine::requests::{AddedPod, MountView, MountedVolume};
-use volhost_volume_ops::stats::StandingVolume;
 
 impl From<ClaimView> for pb::Claim {
     fn from(claim: ClaimView) -> Self {
@@ -158,24 +156,6 @@ impl From<ContainerMountView> for pb::ContainerMount {
     }
 }
 
-/// What a volume's storage said of it.
-pub(crate) fn volume_stats(standing: &StandingVolume, usage: UsageView) -> pb::VolumeStats {
-    pb::VolumeStats {
-        pod_uid: standing.pod.to_string(),
-        unique_name: standing.volume.to_string(),
-        capacity_bytes: usage.capacity,
-        available_bytes: usage.available,
-        used_bytes: usage.used,
-        inodes: usage.inodes,
-        inodes_free: usage.inodes_free,
-        inodes_used: usage.inodes_used,
-        measured_at_us: usage.measured_at,
-        asked_at_us: usage.asked_at,
-        abnormal: usage.abnormal,
-        problem: usage.problem,
-    }
-}
-
 impl From<OperationView> for pb::Operation {
     fn from(operation: OperationView) -> Self {
         Self {
@@ -264,36 +244,5 @@ impl From<EventView> for pb::Event {
             message: event.message,
             count: event.count,
         }
-    }
-}
-
-impl From<MountView> for pb::Mount {
-    fn from(mount: MountView) -> Self {
-        Self {
-            point: mount.point,
-            fs_type: mount.fs_type,
-            source: mount.source,
-            root: mount.root,
-            options: mount.options,
-        }
-    }
-}
-
-impl From<MountedVolume> for pb::MountedVolume {
-    fn from(volume: MountedVolume) -> Self {
-        Self {
-            outer_name: volume.outer_name,
-            unique_name: volume.unique_name,
-            spec_name: volume.spec_name,
-            path: volume.path,
-            read_only: volume.read_only,
-            container_mounts: volume.container_mounts.into_iter().map(Into::into).collect(),
-        }
-    }
-}
-
-impl From<AddedPod> for pb::AddedPod {
-    fn from(pod: AddedPod) -> Self {
-        Self { uid: pod.uid.into(), full_name: pod.full_name }
     }
 }

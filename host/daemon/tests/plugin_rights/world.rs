@@ -36,7 +36,7 @@ impl World {
     /// A registry as the daemon has it after a start, before any file is loaded.
     pub(crate) fn start(&self, grants: GrantPolicy) -> PluginRegistry {
         let compiler = Compiler {
-            program: PathBuf::from(env!("CARGO_BIN_EXE_volhost")),
+            program: PathBuf::from(env!("CARGO_BIN_EXE_volhostd")),
             args: vec!["internal".into(), "compile-plugin".into()],
         };
         let config =

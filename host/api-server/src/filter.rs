@@ -4,12 +4,12 @@ use volhost_model::view::{
     ClaimView, DriverView, EventView, OperationView, PersistentVolumeView, PluginView, PodView, VolumeView,
 };
 
-use crate::pb;
+use volhost_api::pb;
 use volhost_node::engine::requests::Snapshot;
 
 /// The selection of a list request. Empty fields select everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter {
+pub(super) struct Filter {
     namespace: String,
     name: String,
 }

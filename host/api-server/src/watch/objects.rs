@@ -5,16 +5,16 @@ use std::time::Instant;
 use super::diff::Seen;
 use super::{Over, Watcher};
 use crate::filter::Filter;
-use crate::pb::watch_update::{Object, Type};
-use crate::pb::{Kind, WatchUpdate};
 use crate::status::refused;
+use volhost_api::pb::watch_update::{Object, Type};
+use volhost_api::pb::{Kind, WatchUpdate};
 use volhost_model::view::Change;
 use volhost_node::engine::EngineHandle;
 use volhost_node::engine::requests::{Claims, RequestError, Snapshot};
 
 /// Sends what there is, then what changes, until the watcher goes or volhost ends.
 pub(super) async fn run(engine: EngineHandle, kind: Kind, filter: Filter, watcher: Watcher<WatchUpdate>) {
-    // Both ways out have told the watcher what there is to tell.
+    // Either way, the watcher has been notified.
     let _: Result<(), Over> = follow(&engine, kind, &filter, &watcher).await;
 }
 

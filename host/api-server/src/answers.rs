@@ -1,0 +1,97 @@
+//! Requests and answers of the node's loop as messages.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use volhost_api::pb;
+use volhost_core::{VolumeStatus, WaitFailure};
+use volhost_model::view::UsageView;
+use volhost_node::engine::requests::{AddedPod, MountView, MountedVolume, PodSelector, RequestError};
+use volhost_volume_ops::stats::StandingVolume;
+
+/// Reads the pod that a request names.
+///
+/// # Errors
+/// [`RequestError::Invalid`] if it names none.
+pub(super) fn selected_pod(pod: pb::PodSelector) -> Result<PodSelector, RequestError> {
+    if !pod.uid.is_empty() {
+        return Ok(PodSelector::Uid(pod.uid));
+    }
+    if pod.name.is_empty() {
+        return Err(RequestError::Invalid("the request names no pod: give its uid, or its namespace and name".into()));
+    }
+    let namespace = if pod.namespace.is_empty() { "default".into() } else { pod.namespace };
+    Ok(PodSelector::Name { namespace, name: pod.name })
+}
+
+/// A wait that failed now.
+pub(super) fn wait_failure(failure: WaitFailure) -> pb::WaitFailure {
+    let now_us = now_us();
+    pb::WaitFailure {
+        pod: failure.pod,
+        timed_out: failure.timed_out,
+        unknown_pod: failure.unknown_pod,
+        volumes: failure.volumes.into_iter().map(|volume| volume_standing(volume, now_us)).collect(),
+    }
+}
+
+/// The clock of the loop's times, in microseconds.
+fn now_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
+
+fn volume_standing(status: VolumeStatus, now_us: u64) -> pb::VolumeStanding {
+    pb::VolumeStanding {
+        name: status.name,
+        state: pb::VolumeState::from(status.state).into(),
+        step: status.step,
+        failure: status.failure.map(Into::into),
+        reason: status.reason,
+        retry_in_ms: status.retry_at.map(|at| at.saturating_sub(now_us) / 1000),
+    }
+}
+
+/// The measured usage of a volume.
+pub(super) fn volume_stats(volume: &StandingVolume, usage: UsageView) -> pb::VolumeStats {
+    pb::VolumeStats {
+        pod_uid: volume.pod.to_string(),
+        unique_name: volume.volume.to_string(),
+        capacity_bytes: usage.capacity,
+        available_bytes: usage.available,
+        used_bytes: usage.used,
+        inodes: usage.inodes,
+        inodes_free: usage.inodes_free,
+        inodes_used: usage.inodes_used,
+        measured_at_us: usage.measured_at,
+        asked_at_us: usage.asked_at,
+        abnormal: usage.abnormal,
+        problem: usage.problem,
+    }
+}
+
+/// One mount of a pod's volume.
+pub(super) fn mount(mount: MountView) -> pb::Mount {
+    pb::Mount {
+        point: mount.point,
+        fs_type: mount.fs_type,
+        source: mount.source,
+        root: mount.root,
+        options: mount.options,
+    }
+}
+
+/// A mounted volume of a pod.
+pub(super) fn mounted_volume(volume: MountedVolume) -> pb::MountedVolume {
+    pb::MountedVolume {
+        outer_name: volume.outer_name,
+        unique_name: volume.unique_name,
+        spec_name: volume.spec_name,
+        path: volume.path,
+        read_only: volume.read_only,
+        container_mounts: volume.container_mounts.into_iter().map(Into::into).collect(),
+    }
+}
+
+/// A pod that a request has added.
+pub(super) fn added_pod(pod: AddedPod) -> pb::AddedPod {
+    pb::AddedPod { uid: pod.uid.into(), full_name: pod.full_name }
+}

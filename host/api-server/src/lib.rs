@@ -1,0 +1,27 @@
+//! The gRPC API on the unix socket: `proto/volhost.proto`, answered by the node's loop.
+//!
+//! | module | its job |
+//! |---|---|
+//! | [`socket`] | the socket file: created, guarded by a lock, removed |
+//! | [`server`] | connections, limits, authorisation, shutdown |
+//! | `manager`, `inspect` | the two services |
+//! | `watch` | streams of changes |
+//! | `filter` | which pods, volumes, plugins and operations a list request selects |
+//! | `answers`, `status` | the loop's answers and refusals as messages |
+//!
+//! The services keep nothing but an [`EngineHandle`](volhost_node::engine::EngineHandle): each
+//! answer is what the loop answered to that request.
+#![forbid(unsafe_code)]
+
+mod answers;
+mod filter;
+mod inspect;
+mod manager;
+mod peer;
+pub mod server;
+pub mod socket;
+mod status;
+mod watch;
+
+pub use server::{ServeError, serve};
+pub use socket::{BindError, Listener, bind};

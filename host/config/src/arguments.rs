@@ -1,0 +1,130 @@
+//! What `run` and `csi-serve` take on the command line.
+//!
+//! `volhostd` acts on these words. `volhost` checks them, explains them and passes them on.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use volhost_model::duration::HumanDuration;
+
+use super::csi_endpoint::CsiEndpoint;
+use super::environment::variable;
+use super::run::LogFormat;
+use super::settings::Settings;
+use super::values::{Label, LogFilter};
+
+/// Run the daemon
+///
+/// Every option can be given here, as an environment variable (VOLHOST_ROOT_DIR for --root-dir), or
+/// in a TOML file (root-dir = "..."). The command line takes precedence over the environment, and
+/// the environment over the file.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "SIGTERM ends the daemon and leaves every mount in place; `volhost drain` unmounts them. SIGHUP reads manifests and plugins again, and cleans up after pods that are gone."
+)]
+pub struct RunArguments {
+    /// TOML file with any of these options, and the grants of plugins
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The options.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// Serve a plugin as a CSI driver; needs no daemon
+///
+/// Identity, Node and Controller services of CSI v1.12 over one plugin: the plugin's exports are
+/// the driver's capabilities.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "SIGTERM ends the driver and leaves every volume as it is.\n\nExample:\n  volhost csi-serve --plugin target/plugins/loop.wasm --endpoint unix:///run/loop/csi.sock --registration-dir /var/lib/kubelet/plugins_registry"
+)]
+pub struct CsiServeArguments {
+    /// The plugin's .wasm file
+    #[arg(long, value_name = "FILE")]
+    pub plugin: PathBuf,
+    /// The driver's socket: unix:///csi/csi.sock
+    #[arg(long, value_name = "ENDPOINT", env = "CSI_ENDPOINT")]
+    pub endpoint: CsiEndpoint,
+    /// This node's name in Kubernetes [default: the host name]
+    #[arg(long, alias = "nodeid", value_name = "NAME", env = "KUBE_NODE_NAME")]
+    pub node_id: Option<String>,
+    /// The driver's name [default: the plugin's suggestion]
+    #[arg(long, alias = "drivername", value_name = "NAME")]
+    pub driver_name: Option<String>,
+    /// Folder for records of staged, published and created volumes
+    #[arg(long, alias = "statedir", value_name = "DIR", default_value = "/var/lib/volhost-csi")]
+    pub state_dir: PathBuf,
+    /// The kubelet's folder: volumes are staged and published below it, and nowhere else
+    #[arg(long, alias = "kubelet-root-dir", value_name = "DIR", default_value = "/var/lib/kubelet")]
+    pub kubelet_dir: PathBuf,
+    /// A topology segment of this node, from which its volumes can be reached; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub topology: Vec<Label>,
+    /// Register with a kubelet that watches this folder, without a sidecar
+    #[arg(long, value_name = "DIR")]
+    pub registration_dir: Option<PathBuf>,
+    /// The driver's socket as the kubelet sees it, if the driver runs in a container
+    #[arg(long, value_name = "PATH", requires = "registration_dir")]
+    pub kubelet_registration_path: Option<String>,
+    /// The controller publishes volumes to this node, and checks access modes and --max-volumes-per-node
+    #[arg(long)]
+    pub enable_attach: bool,
+    /// The controller publishes volumes to nodes of any name, if the CO says that they exist; a plugin that knows nodes by name is asked
+    /// in any case
+    #[arg(long, requires = "enable_attach")]
+    pub any_node: bool,
+    /// How many volumes may be published to a node
+    #[arg(long, aliases = ["maxvolumespernode", "attach-limit"], value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_volumes_per_node: Option<u32>,
+    /// TOML file with the grants of plugins, trusted-keys and require-signature, as `volhost run` reads it
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folder for compiled plugins; only root may write there
+    #[arg(long, value_name = "DIR", default_value = "/var/cache/volhost")]
+    pub cache_dir: PathBuf,
+    /// How long a plugin's own code may run in one call
+    #[arg(long, value_name = "DURATION", default_value = "5s")]
+    pub plugin_cpu_time: HumanDuration,
+    /// Format of the log lines on standard error: text or json
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+    /// What is logged: error, warn, info, debug, trace, or levels by module
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub log_level: LogFilter,
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl ColorChoice {
+    /// Whether a stream gets colour. `NO_COLOR` in the environment turns `auto` off.
+    #[must_use]
+    pub fn is_wanted(self, is_terminal: bool) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto => is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        }
+    }
+}
+
+/// The command `run` with each option's environment variable named in its help.
+#[must_use]
+pub fn with_variables(run: clap::Command) -> clap::Command {
+    run.mut_args(|argument| {
+        let (Some(long), Some(help)) = (argument.get_long(), argument.get_help()) else {
+            return argument;
+        };
+        let help = format!("{help} [env: {}]", variable(long));
+        argument.help(help)
+    })
+}
