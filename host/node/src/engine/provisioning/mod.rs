@@ -269,7 +269,7 @@ impl Provisioning {
         }
         let forgotten = self.machine.forget(&key.name);
         self.due = true;
-        Some(forgotten.map_err(RequestError::Conflict).map(|commands| {
+        Some(forgotten.map_err(|error| RequestError::Conflict(error.to_string())).map(|commands| {
             self.execute(commands, world, sources);
             "forgotten; what it holds stays in the storage".to_owned()
         }))
