@@ -41,7 +41,7 @@ pub(super) fn of(
     pod: &PodObject,
     volume: &OuterName,
     node: &NodeIdentity,
-) -> Result<Arc<[ContainerMount]>, SubPathExprError> {
+) -> Result<Arc<[ContainerMount]>, Box<SubPathExprError>> {
     let uses = pod.uses.iter().filter(|used| used.volume == *volume);
     let mounts = uses.filter_map(|used| used.mount.as_ref().map(|mount| resolved(pod, used, mount, node)));
     mounts.collect()
@@ -52,16 +52,18 @@ fn resolved(
     used: &VolumeUse,
     MountUse { mount, sub_path_expr }: &MountUse,
     node: &NodeIdentity,
-) -> Result<ContainerMount, SubPathExprError> {
+) -> Result<ContainerMount, Box<SubPathExprError>> {
     let Some(expression) = sub_path_expr else {
         return Ok(mount.clone());
     };
-    let refused = |problem| SubPathExprError {
-        file: Arc::clone(&pod.file),
-        line: used.line,
-        path: used.path.clone(),
-        expression: expression.clone(),
-        problem,
+    let refused = |problem| {
+        Box::new(SubPathExprError {
+            file: Arc::clone(&pod.file),
+            line: used.line,
+            path: used.path.clone(),
+            expression: expression.clone(),
+            problem,
+        })
     };
     let environment = pod.environments.get(&mount.container).cloned().unwrap_or_default();
     let path = sub_path_expr::expand(expression, &environment, &pod.pod, &node.name);

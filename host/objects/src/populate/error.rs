@@ -40,7 +40,7 @@ pub(super) enum ResolveError {
     Label(#[from] LabelConflict),
     /// A `subPathExpr` cannot be used.
     #[error(transparent)]
-    SubPathExpr(#[from] SubPathExprError),
+    SubPathExpr(#[from] Box<SubPathExprError>),
     /// Its plugin gives it an invalid name.
     #[error("plugin {plugin} gives the volume a name that cannot be used: {problem}")]
     UniqueName {
