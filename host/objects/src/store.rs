@@ -33,7 +33,7 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Conflict {
     /// The other source has an object of this name.
-    #[error("{origin}: {key} is known from {holder} already, which counts. Remove one of them")]
+    #[error("{origin}: {key} is known from {holder} already; that one counts. Remove one of them")]
     Key {
         /// Where the refused one was read.
         origin: String,

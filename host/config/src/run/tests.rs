@@ -132,7 +132,7 @@ fn a_bad_value_is_named_with_line_and_key() {
         ("log-level = 'loud'", "is no log level"),
         ("log-format = 'xml'", "unknown variant `xml`"),
         ("metrics-listen = '9810'", "invalid socket address"),
-        ("otlp-endpoint = 'https://a:1'", "speaks no TLS"),
+        ("otlp-endpoint = 'https://a:1'", "does not support TLS"),
         ("max-operations = 0", "nonzero"),
         ("node-label = ['ab']", "is no label"),
     ] {
