@@ -4,34 +4,16 @@
 //! that was just closed. Here the copies are closed before the program begins, [`spawn`] returns after that, and a caller whose
 //! mount or device is busy asks again while no child is being made.
 
-use std::ffi::{CStr, CString};
-use std::os::fd::BorrowedFd;
 use std::sync::{PoisonError, RwLock};
 
 use rustix::io::Errno;
 use rustix::process::Pid;
 
 pub use crate::linux::{Awaited, wait_ready};
+pub use crate::new_child::NewChild;
 
 /// Locked shared while a child is made, exclusively by a caller that must know that none is being made.
 static BEING_MADE: RwLock<()> = RwLock::new(());
-
-/// A child process to make: it works in `/`, with no signal blocked.
-#[derive(Debug, Clone, Copy)]
-pub struct NewChild<'a> {
-    /// The program, by absolute path.
-    pub program: &'a CStr,
-    /// Its arguments; the first is the program's name to itself.
-    pub arguments: &'a [CString],
-    /// Its environment, `NAME=value` each.
-    pub environment: &'a [CString],
-    /// Its input, output and error output.
-    pub stdio: [BorrowedFd<'a>; 3],
-    /// Its other descriptors, from 3 on.
-    pub inherited: &'a [BorrowedFd<'a>],
-    /// It leads a process group of its own.
-    pub own_group: bool,
-}
 
 /// Makes a child process. Blocks until the kernel has loaded its program.
 ///

@@ -67,6 +67,7 @@ pub mod linux;
 pub mod loop_devices;
 mod names;
 pub mod namespace;
+mod new_child;
 mod options;
 pub mod overlays;
 pub mod ownership;

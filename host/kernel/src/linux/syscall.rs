@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use crate::child::NewChild;
+use crate::new_child::NewChild;
 
 /// `struct mnt_id_req`, as far as version 0 knows it.
 #[repr(C)]
