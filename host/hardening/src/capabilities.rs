@@ -6,7 +6,8 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities,
 };
 
-use super::{HardenError, Programs};
+use super::error::HardenError;
+use super::programs::Programs;
 
 /// The kept capabilities, and their use.
 pub const KEPT: &[(CapabilitySet, &str)] = &[

@@ -8,33 +8,12 @@
 #![deny(unsafe_code)]
 
 pub mod capabilities;
+mod error;
+mod programs;
 pub mod syscalls;
 
-use rustix::io::Errno;
-use thiserror::Error;
-
-/// A privilege could not be dropped. The daemon does not start: it would be less confined than documented.
-#[derive(Debug, Error)]
-#[error("the daemon cannot {step}: {why}")]
-pub struct HardenError {
-    step: &'static str,
-    why: String,
-}
-
-impl HardenError {
-    fn at(step: &'static str) -> impl Fn(Errno) -> Self {
-        move |errno| Self { step, why: errno.to_string() }
-    }
-}
-
-/// The kinds of programs that the daemon starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Programs {
-    /// The daemon's own compiler and the tools of file systems.
-    Own,
-    /// The operator's drivers besides.
-    Drivers,
-}
+pub use error::HardenError;
+pub use programs::Programs;
 
 /// Drops unneeded privileges, for this thread and all that it starts. Without root there are few, and these are dropped.
 ///

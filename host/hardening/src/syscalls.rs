@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
-use super::HardenError;
+use super::error::HardenError;
 
 /// The forbidden calls, by purpose.
 const FORBIDDEN: &[i64] = &[
@@ -50,7 +50,7 @@ const FORBIDDEN: &[i64] = &[
 
 /// Installs the filter, irrevocably.
 pub(super) fn forbid() -> Result<(), HardenError> {
-    let failed = |why: String| HardenError { step: "forbid system calls that it does not need", why };
+    let failed = |why: String| HardenError::new("forbid system calls that it does not need", why);
     let rules = FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect::<BTreeMap<_, _>>();
     let arch = std::env::consts::ARCH.try_into().map_err(|error| failed(format!("{error}")))?;
     let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
