@@ -9,8 +9,8 @@ use volhost_model::duration::HumanDuration;
 
 use super::csi_endpoint::CsiEndpoint;
 use super::environment::variable;
-use super::run::LogFormat;
 use super::settings::Settings;
+use super::values::LogFormat;
 use super::values::{Label, LogFilter};
 
 /// Run the daemon

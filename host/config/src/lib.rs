@@ -18,6 +18,7 @@ mod file;
 mod otlp;
 mod run;
 mod settings;
+mod socket;
 mod values;
 
 pub use arguments::{ColorChoice, CsiServeArguments, RunArguments, with_variables};
@@ -25,16 +26,7 @@ pub use csi_endpoint::{CsiEndpoint, CsiEndpointError};
 pub use environment::{Environment, variable};
 pub use error::ConfigError;
 pub use otlp::{OtlpEndpoint, OtlpEndpointError};
-pub use run::{LogFormat, RunConfig, TokenSigning, TrustedSigners, check, grants, host_name, load, trusted_signers};
+pub use run::{RunConfig, TokenSigning, TrustedSigners, check, grants, host_name, load, trusted_signers};
 pub use settings::Settings;
-pub use values::{Label, LabelError, LogFilter, LogFilterError};
-
-use std::path::PathBuf;
-
-/// The socket on which the daemon listens and to which the command line connects by default.
-pub const DEFAULT_SOCKET: &str = "/run/volhost/volhost.sock";
-
-/// The socket: the command line's, the environment's, or the default.
-pub fn socket(flag: Option<PathBuf>, environment: &Environment) -> PathBuf {
-    flag.or_else(|| environment.get("socket").map(PathBuf::from)).unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET))
-}
+pub use socket::{DEFAULT_SOCKET, socket};
+pub use values::{Label, LabelError, LogFilter, LogFilterError, LogFormat};

@@ -7,19 +7,17 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::ValueEnum;
-use serde::Deserialize;
 use volhost_model::PluginName;
 use volhost_model::names::check_dns_subdomain;
 use volhost_runtime::{GrantPolicy, ShippedPlugins};
 
-use super::DEFAULT_SOCKET;
 use super::environment::Environment;
 use super::error::ConfigError;
 use super::file;
 use super::otlp::OtlpEndpoint;
 use super::settings::Settings;
-use super::values::LogFilter;
+use super::socket::DEFAULT_SOCKET;
+use super::values::{LogFilter, LogFormat};
 use volhost_flex_drivers::DriverPolicies;
 use volhost_model::duration::HumanDuration;
 
@@ -42,17 +40,6 @@ const OPERATIONS_PER_PROCESSOR: usize = 8;
 /// The least and the most of it. More operations at once help no disk.
 const LEAST_OPERATIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
 const MOST_OPERATIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
-
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
-}
 
 /// The shortest life that tokens can be bound to: renewing one takes milliseconds, and clocks differ by seconds.
 const SHORTEST_LIFETIME: Duration = Duration::from_secs(10);

@@ -11,8 +11,7 @@ use volhost_model::PluginName;
 use volhost_runtime::GrantPolicy;
 
 use super::otlp::OtlpEndpoint;
-use super::run::LogFormat;
-use super::values::{Label, LogFilter};
+use super::values::{Label, LogFilter, LogFormat};
 use volhost_flex_drivers::DriverPolicies;
 use volhost_model::duration::HumanDuration;
 

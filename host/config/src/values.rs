@@ -2,9 +2,21 @@
 
 use std::str::FromStr;
 
+use clap::ValueEnum;
 use serde::Deserialize;
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
 
 /// A node label, `key=value`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
