@@ -5,36 +5,18 @@
 //! the primitives that the plugin asked for.
 #![forbid(unsafe_code)]
 
+mod error;
 mod lines;
 mod traces;
 
-use thiserror::Error;
 use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+pub use error::TelemetryError;
 use lines::Lines;
 use traces::Traces;
 use volhost_config::{LogFilter, LogFormat, OtlpEndpoint};
-
-/// Why the log or the traces cannot be set up.
-#[derive(Debug, Error)]
-pub enum TelemetryError {
-    /// The thread that sends traces cannot be started.
-    #[error("the thread that sends traces cannot be started: {0}")]
-    Thread(#[source] std::io::Error),
-    /// The endpoint cannot be used.
-    #[error("traces cannot be sent to {endpoint}: {source}")]
-    Endpoint {
-        /// Which.
-        endpoint: OtlpEndpoint,
-        /// The exporter's error.
-        source: opentelemetry_otlp::ExporterBuildError,
-    },
-    /// The log of this process was set up before.
-    #[error("the log is set up already: {0}")]
-    Twice(#[from] TryInitError),
-}
 
 /// The log and the traces of the process.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::TelemetryError;
+use super::error::TelemetryError;
 use volhost_config::OtlpEndpoint;
 
 /// Spans that may wait to be sent, a few hundred bytes each: about a thousand operations.
