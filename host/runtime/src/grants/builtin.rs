@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use volhost_model::PluginName;
 
-use super::words::{DriverName, FlexDriverName, Interface, MountWord, Root};
-use super::{EVERY_DRIVER, EVERY_FLEX_DRIVER, Grant, GrantPolicy, ShippedPlugins};
+use super::words::{DriverName, EVERY_DRIVER, EVERY_FLEX_DRIVER, FlexDriverName, Interface, MountWord, Root};
+use super::{Grant, GrantPolicy, ShippedPlugins};
 
 /// Where the plugin `loop` keeps images unless the operator says otherwise.
 const LOOP_FILES: &str = "/var/lib/volhost-loop";

@@ -23,12 +23,8 @@ pub(crate) use shipped::{is_reserved, vendor};
 use sources::SourceName;
 pub use sources::SourceRight;
 pub(crate) use sources::is_source;
+pub(crate) use words::EVERY_FLEX_DRIVER;
 use words::{CallTime, Digest, DriverName, FlexDriverName, Interface, Memory, MountWord, Root};
-
-/// The grant for every driver outside.
-pub(crate) const EVERY_FLEX_DRIVER: &str = "*";
-/// Stands for all drivers.
-const EVERY_DRIVER: &str = "*";
 
 /// The grants of all plugins, by plugin name: the `[grants]` table of the configuration file.
 ///

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::{EVERY_DRIVER, FuseServer};
+use super::fuse::FuseServer;
+use super::words::EVERY_DRIVER;
 
 /// A word that the plugin may not mount with.
 #[derive(Debug, Error)]

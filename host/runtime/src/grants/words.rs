@@ -7,10 +7,14 @@ use serde::Deserialize;
 use thiserror::Error;
 use volhost_model::quantity::{QuantityError, parse_bytes};
 
-use super::{EVERY_DRIVER, EVERY_FLEX_DRIVER};
 use crate::abi::GRANTABLE_INTERFACES;
 use crate::digest::is_digest;
 use crate::limits::MOST_MEMORY_BYTES;
+
+/// The grant for every driver outside.
+pub(crate) const EVERY_FLEX_DRIVER: &str = "*";
+/// Stands for all drivers.
+pub(super) const EVERY_DRIVER: &str = "*";
 
 /// A page of WebAssembly's: with less no plugin can start.
 const LEAST_MEMORY_BYTES: usize = 64 << 10;
