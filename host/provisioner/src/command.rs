@@ -1,20 +1,6 @@
 //! The machine's inputs and commands.
 
-use crate::record::{ClaimName, Made, Record, Wanted};
-use crate::terms::Terms;
-
-/// A claim for which a volume is to be created.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Want {
-    /// The claim.
-    pub claim: ClaimName,
-    /// By which terms.
-    pub terms: Terms,
-    /// What it asks for.
-    pub wanted: Wanted,
-    /// It comes from a manifest, not from a request.
-    pub in_manifest: bool,
-}
+use crate::record::{Made, Record};
 
 /// The state of a volume's claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

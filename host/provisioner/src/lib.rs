@@ -44,9 +44,9 @@ mod volume;
 #[cfg(test)]
 mod tests;
 
-pub use command::{Command, Doing, Job, Outcome, Severity, Standing, Step, Want};
+pub use command::{Command, Doing, Job, Outcome, Severity, Standing, Step};
 pub use machine::Provisioner;
-pub use record::{ClaimName, Made, Phase, Record, RecordError, Source, Wanted};
+pub use record::{ClaimName, Made, Phase, Record, RecordError, Source, Want, Wanted};
 pub use secret_names::SecretName;
 pub use terms::{Reclaim, Secrets, Terms, TermsError};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use crate::Time;
-use crate::command::{Command, Doing, Job, Outcome, Standing, Step, Want};
-use crate::record::{ClaimName, Phase, Record};
+use crate::command::{Command, Doing, Job, Outcome, Standing, Step};
+use crate::record::{ClaimName, Phase, Record, Want};
 use crate::terms::Reclaim;
 use crate::volume::{Volume, shown};
 

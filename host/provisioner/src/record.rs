@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::Time;
-use crate::command::Want;
 use crate::terms::Terms;
 
 /// Bumped when a field changes its meaning.
@@ -57,6 +56,19 @@ pub struct Wanted {
     pub access_modes: Vec<String>,
     /// Its initial content.
     pub source: Option<Source>,
+}
+
+/// A claim for which a volume is to be created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Want {
+    /// The claim.
+    pub claim: ClaimName,
+    /// By which terms.
+    pub terms: Terms,
+    /// What it asks for.
+    pub wanted: Wanted,
+    /// It comes from a manifest, not from a request.
+    pub in_manifest: bool,
 }
 
 /// The storage's description of a volume that it has created.
