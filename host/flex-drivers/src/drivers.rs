@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use volhost_model::driver_programs::{DriverAnswer, DriverError, DriverOutcome, DriverPrograms};
 
+use crate::concurrency::ConcurrencyLimit;
 use crate::folder::{self, ProgramError};
 use crate::policy::DriverPolicies;
-use crate::run::{self, ConcurrencyLimit};
+use crate::run;
 
 /// A driver that is in the folder.
 #[derive(Debug, Clone)]
-pub(crate) struct KnownDriver {
-    pub(crate) program: PathBuf,
+struct KnownDriver {
+    program: PathBuf,
     readiness: Readiness,
-    pub(crate) limit: Arc<ConcurrencyLimit>,
+    limit: Arc<ConcurrencyLimit>,
 }
 
 /// Whether a driver can be used.
@@ -106,7 +107,8 @@ impl FlexDrivers {
         arguments: &[String],
         deadline: Duration,
     ) -> Result<DriverOutcome, DriverError> {
-        run::run(name, &self.find(name)?, &self.policies.of(name), arguments, deadline)
+        let known = self.find(name)?;
+        run::run(name, &known.program, &known.limit, &self.policies.of(name), arguments, deadline)
     }
 
     /// Checks a driver's program again: owners and modes may have changed since the folder was last read.
@@ -133,6 +135,6 @@ impl DriverPrograms for FlexDrivers {
         let known = self.find(name)?;
         let checked = self.check(&known.program);
         checked.map_err(|error| DriverError::NotReady(format!("FlexVolume driver {name} is not run: {error}")))?;
-        run::run(name, &known, &self.policies.of(name), arguments, deadline)
+        run::run(name, &known.program, &known.limit, &self.policies.of(name), arguments, deadline)
     }
 }

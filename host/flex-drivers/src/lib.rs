@@ -16,11 +16,13 @@
 //! | `probe` | [`probe`]: `init` by hand, without a daemon |
 //! | `answer` | the answer in what a driver wrote |
 //! | `run` | one run: bounds, sandbox, queue |
+//! | `concurrency` | how many runs of a driver there may be at once |
 //! | `trust` | the users who could change a driver's program |
 //! | `policy` | [`DriverPolicies`]: the operator's bounds and sandbox for a driver |
 #![forbid(unsafe_code)]
 
 mod answer;
+mod concurrency;
 mod drivers;
 mod folder;
 mod init;

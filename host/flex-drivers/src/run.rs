@@ -1,13 +1,13 @@
 //! One run of a driver.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use volhost_model::driver_programs::{DriverError, DriverOutcome};
 use volhost_process::{Overflow, RunBounds, RunEnd, RunError};
 
 use crate::answer;
-use crate::drivers::KnownDriver;
+use crate::concurrency::ConcurrencyLimit;
 use crate::policy::DriverPolicy;
 
 /// The only variable of a driver's environment.
@@ -17,52 +17,21 @@ const OUTPUT_BYTES: usize = 256 << 10;
 /// How much of a driver's output a message shows, in characters.
 const SHOWN_CHARS: usize = 300;
 
-/// Bounds how many runs of a driver there are at once.
-#[derive(Debug)]
-pub(crate) struct ConcurrencyLimit {
-    free: Mutex<usize>,
-    freed: Condvar,
-}
-
-/// Permission for one run, until it is dropped.
-struct Permit<'a>(&'a ConcurrencyLimit);
-
-impl ConcurrencyLimit {
-    pub(crate) fn new(runs: usize) -> Self {
-        Self { free: Mutex::new(runs), freed: Condvar::new() }
-    }
-
-    /// Waits for a permit, at most so long.
-    fn acquire(&self, at_most: Duration) -> Option<Permit<'_>> {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut free, _) =
-            self.freed.wait_timeout_while(free, at_most, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
-        *free = free.checked_sub(1)?;
-        Some(Permit(self))
-    }
-}
-
-impl Drop for Permit<'_> {
-    fn drop(&mut self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.0.freed.notify_one();
-    }
-}
-
 /// Runs a driver. Arguments may hold secrets: no message names one but the first, which is the call.
 ///
 /// # Errors
 /// [`DriverError`].
 pub(crate) fn run(
     name: &str,
-    known: &KnownDriver,
+    path: &Path,
+    limit: &ConcurrencyLimit,
     policy: &DriverPolicy,
     arguments: &[String],
     deadline: Duration,
 ) -> Result<DriverOutcome, DriverError> {
     let deadline = deadline.min(policy.deadline());
     let begun = Instant::now();
-    let _permit = known.limit.acquire(deadline).ok_or_else(|| {
+    let _permit = limit.acquire(deadline).ok_or_else(|| {
         DriverError::NotReady(format!(
             "{} runs of FlexVolume driver {name} take all its time, and this one had to wait for more than {} s",
             policy.concurrency(),
@@ -70,14 +39,13 @@ pub(crate) fn run(
         ))
     })?;
     let call = arguments.first().map(String::as_str).unwrap_or_default();
-    let (program, input) = policy.program(&known.program, arguments, ("PATH", PATH));
+    let (program, input) = policy.program(path, arguments, ("PATH", PATH));
     let deadline_left = deadline.saturating_sub(begun.elapsed());
     let bounds = RunBounds::new(deadline_left, Overflow::Killed { after: OUTPUT_BYTES });
     let ran = program.run_with_input(bounds, &input).map_err(|error| match error {
-        RunError::Start(_) => DriverError::NotReady(format!(
-            "FlexVolume driver {name} could not be run: {}: {error}",
-            known.program.display()
-        )),
+        RunError::Start(_) => {
+            DriverError::NotReady(format!("FlexVolume driver {name} could not be run: {}: {error}", path.display()))
+        }
         RunError::Watch(_) => DriverError::Uncertain(format!("FlexVolume driver {name} in {call}: {error}")),
     })?;
     let (answer, words) = answer::of(&ran.stdout, &ran.stderr);
@@ -92,23 +60,5 @@ pub(crate) fn run(
         RunEnd::Exited(status) => Ok(DriverOutcome { exit_code: status.code(), answer, words }),
         RunEnd::TimedOut | RunEnd::Stopped => Err(killed(format!("took more than {} s", deadline.as_secs_f32()))),
         RunEnd::WroteTooMuch => Err(killed(format!("wrote more than {} KiB", OUTPUT_BYTES >> 10))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_waits_until_there_are_fewer_than_the_limit() {
-        let limit = ConcurrencyLimit::new(2);
-        let first = limit.acquire(Duration::ZERO).unwrap();
-        let _second = limit.acquire(Duration::ZERO).unwrap();
-        assert!(limit.acquire(Duration::ZERO).is_none());
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| limit.acquire(Duration::from_secs(60)).is_some());
-            drop(first);
-            assert!(waiting.join().unwrap());
-        });
     }
 }
