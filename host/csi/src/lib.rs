@@ -13,6 +13,7 @@ mod call;
 mod connection;
 mod health;
 mod node_info;
+mod probe;
 mod refresh;
 mod registration;
 mod registry;

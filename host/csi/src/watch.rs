@@ -12,7 +12,7 @@ use volhost_folder_watch::{Below, FolderWatch};
 use volhost_model::BackOff;
 
 use super::registry::CsiDrivers;
-use super::{health, refresh, registration};
+use super::{probe, refresh, registration};
 
 /// How deep folders may lie in the registry's.
 const DEPTH: usize = 8;
@@ -98,7 +98,7 @@ async fn keep_trying(socket: PathBuf, drivers: Arc<CsiDrivers>, gone: Cancellati
                 tokio::select! {
                     () = gone.cancelled() => {}
                     () = refresh::keep_current(&drivers, &name, refresh_now, objects) => {}
-                    () = health::keep_probing(&drivers, &name, probe_now) => {}
+                    () = probe::keep_probing(&drivers, &name, probe_now) => {}
                 }
                 return;
             }
