@@ -3,24 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use volhost_model::PluginName;
-use volhost_runtime::{GrantPolicy, Plugin, SourceRight};
+use volhost_runtime::{Plugin, SourceRight};
 
 use super::refusals::RegistryError;
 use super::registry::{PluginRegistry, State};
-
-/// The right by which a plugin serves a source. A better one takes the source over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Right {
-    /// It was the only one that claimed the source.
-    First,
-    /// It comes with volhost.
-    Shipped,
-    /// The operator granted the source to it.
-    Granted,
-}
+use super::rights::{Right, SourceRights};
 
 /// Another file of the same scan whose claims are open.
 #[derive(Debug)]
@@ -46,32 +35,6 @@ pub(super) enum Claim {
     Good(Vec<String>),
     /// It claims something that is still free. Another file of the same scan may claim it, too.
     Open,
-}
-
-/// The grants and the record of owners: they decide which of the plugins in service serves a
-/// source.
-#[derive(Debug)]
-pub(super) struct SourceRights {
-    grants: Arc<GrantPolicy>,
-    /// Recorded plugins, by source.
-    owners: BTreeMap<String, String>,
-}
-
-impl SourceRights {
-    /// The right of a plugin to serve this source; none if it may not. `unrecorded` holds the
-    /// owners that could not be written to the record.
-    fn of(&self, source: &str, plugin: &PluginName, unrecorded: &BTreeMap<String, PluginName>) -> Option<Right> {
-        match self.grants.source_right(source, plugin) {
-            SourceRight::Granted => Some(Right::Granted),
-            SourceRight::Shipped => Some(Right::Shipped),
-            SourceRight::Open => {
-                let recorded = self.owners.get(source).map(String::as_str);
-                let owner = recorded.or_else(|| unrecorded.get(source).map(PluginName::as_str));
-                (owner == Some(plugin.as_str())).then_some(Right::First)
-            }
-            SourceRight::Reserved | SourceRight::GrantedToSeveral(_) => None,
-        }
-    }
 }
 
 impl State {
@@ -100,7 +63,7 @@ impl PluginRegistry {
     /// The rights to sources as they are now. Call it before the state is locked: the record may be
     /// being written.
     pub(super) fn source_rights(&self) -> SourceRights {
-        SourceRights { grants: self.runtime.grants(), owners: self.approvals.owners() }
+        SourceRights::new(self.runtime.grants(), self.approvals.owners())
     }
 
     /// Checks what the plugin of a file claims against what others have. With `rivals`, the other files of the scan that wait, open claims

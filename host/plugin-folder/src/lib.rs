@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod answers;
 mod approvals;
 mod catalog;
 mod claims;
@@ -38,13 +39,14 @@ mod loader;
 mod quarantine;
 mod refusals;
 mod registry;
+mod rights;
 mod slots;
 mod source;
 mod views;
 
+pub use answers::{Answer, Meaning, Question, QuestionKey};
 pub use approvals::{Approvals, ApprovalsError};
 pub use folder::watch;
 pub use grant_file::GrantFile;
-pub use identified::{Answer, Meaning, Question, QuestionKey};
 pub use refusals::RegistryError;
 pub use registry::{PluginChanges, PluginRegistry};

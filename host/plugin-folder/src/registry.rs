@@ -8,11 +8,11 @@ use std::time::Duration;
 use volhost_model::names::{PluginName, UniqueVolumeName};
 use volhost_runtime::{Call, CallError, Environment, LoadError, Plugin, Runtime};
 
+use super::answers::IdentifiedVolumes;
 use super::approvals::Approvals;
-use super::claims::Right;
-use super::identified::IdentifiedVolumes;
 use super::quarantine::Quarantine;
 use super::refusals::Unapproved;
+use super::rights::Right;
 
 /// What a scan of the folder has changed.
 #[derive(Debug, Default)]
