@@ -14,12 +14,13 @@ use volhost_runtime::{Attachment, Call, CallError, Capability, ErrorCase, Plugin
 use super::attachment_metadata::AttachmentMetadata;
 use super::device_record::DeviceRecord;
 use super::device_records::DeviceRecords;
+use super::failures::{kernel_failure, step_failure};
+use super::findings::Findings;
 use super::layout;
 use super::node_folders::{NodeFolders, VolumeRef};
 use super::other_node::{OtherNodes, multi_attach};
 use super::plugin_calls::{PluginCalls, not_loaded};
 use super::steps::{StepError, Steps};
-use super::volume_ops::{Findings, kernel_failure, step_failure};
 
 /// The code by which a plugin says that as many volumes are attached to the node as the storage
 /// allows: gRPC's.

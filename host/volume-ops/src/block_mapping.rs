@@ -15,13 +15,14 @@ use volhost_runtime::{Attachment, Call, Capability, Plugin};
 
 use super::attaching::check_not_in_use;
 use super::device_records::DeviceRecords;
+use super::failures::{kernel_failure, step_failure};
+use super::findings::Findings;
 use super::layout;
 use super::node_folders::{NodeFolders, VolumeRef};
 use super::plugin_calls::PluginCalls;
 use super::records::Records;
 use super::staging::{Staging, after_restage, after_stage};
 use super::steps::Steps;
-use super::volume_ops::{Findings, kernel_failure, step_failure};
 
 /// Maps and unmaps devices.
 #[derive(Debug)]

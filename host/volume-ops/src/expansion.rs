@@ -11,11 +11,12 @@ use volhost_model::{Failure, FailureClass};
 use volhost_runtime::{Attachment, Call, CallError, Capability, ErrorCase, Plugin, Target};
 
 use super::block_mapping::BlockMapping;
+use super::failures::kernel_failure;
+use super::findings::Findings;
 use super::layout;
 use super::node_folders::{NodeFolders, VolumeRef};
 use super::plugin_calls::PluginCalls;
 use super::steps::Steps;
-use super::volume_ops::{Findings, kernel_failure};
 use super::volume_sizes::{Refused, VolumeSizes};
 
 /// The step, as the kubelet's messages name it.

@@ -16,10 +16,11 @@
 //! | `attaching`, `other_node`, `staging`, `publishing`, `sub_paths`, `block_mapping`, `expansion` | the parts of operations |
 //! | `plugin_calls`, [`plugins`] | which plugin runs them |
 //! | `records`, `device_record`, `device_records`, `record_cleanup`, `volume_sizes` | what is on disk besides the volumes |
-//! | [`recovery`], `recovery_devices`, [`orphans`] | what a restart finds |
+//! | [`recovery`], `recovered`, `recovery_devices`, [`orphans`] | what a restart finds |
 //! | [`expected_mounts`], [`forced`] | mounts that should exist, that vanished, that are unmounted by force |
 //! | `attachment_metadata` | what controllers report about attached volumes |
-//! | [`sizes`], [`stats`] | how full volumes are |
+//! | [`sizes`], `size_watch`, [`stats`] | how full volumes are |
+//! | `findings`, `failures` | what operations find out, and why they fail |
 //! | [`events`] | the interface for events |
 //! | [`worker_pool`] | threads of one plugin |
 #![forbid(unsafe_code)]
@@ -32,6 +33,8 @@ mod device_records;
 pub mod events;
 mod expansion;
 pub mod expected_mounts;
+mod failures;
+mod findings;
 pub mod forced;
 pub mod layout;
 pub mod layout_version;
@@ -45,8 +48,10 @@ pub mod plugins;
 mod publishing;
 mod record_cleanup;
 mod records;
+mod recovered;
 pub mod recovery;
 mod recovery_devices;
+mod size_watch;
 pub mod sizes;
 mod staging;
 pub mod stats;

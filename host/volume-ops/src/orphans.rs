@@ -10,7 +10,8 @@ use volhost_model::names::PodUid;
 
 use super::layout;
 use super::node_folders::NodeFolders;
-use super::recovery::{PodScan, Recovery};
+use super::recovered::Recovery;
+use super::recovery::PodScan;
 use super::recovery_devices::FoundDevices;
 
 /// How deep a folder is searched. The kubelet's own folders of a pod are four deep.

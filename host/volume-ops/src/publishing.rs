@@ -9,15 +9,15 @@ use volhost_model::{Failure, FailureClass, NeededVolume, Pod, PodUid, VolumeSpec
 use volhost_runtime::{Call, NeededPlace, Place, Plugin};
 
 use super::expected_mounts::{ExpectedMounts, VolumePlace};
+use super::failures::{kernel_failure, step_failure};
 use super::layout;
 use super::node_folders::{NodeFolders, VolumeRef};
 use super::places::PublishPlace;
 use super::plugin_calls::{PluginCalls, not_loaded};
 use super::records::{MountState, Record, Records};
-use super::sizes::SizeWatch;
+use super::size_watch::SizeWatch;
 use super::steps::{Published, StepError, Steps};
 use super::sub_paths::SubPaths;
-use super::volume_ops::{kernel_failure, step_failure};
 
 /// Publishes and unpublishes volumes.
 #[derive(Debug)]

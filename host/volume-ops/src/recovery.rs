@@ -1,13 +1,12 @@
 //! Finds the published volumes at the start of the process. The kernel's tables are the truth;
 //! records only add what the kernel cannot know.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
 use tracing::warn;
-use volhost_core::{RecoveredDevice, RecoveredVolume};
+use volhost_core::RecoveredVolume;
 use volhost_kernel::{Directory, Entry, ErrorKind, Kernel, KernelError, is_temporary};
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 
@@ -16,23 +15,11 @@ use super::layout;
 use super::node_folders::NodeFolders;
 use super::record_cleanup::{self, FoundVolumes};
 use super::records::{MountState, Record, Records};
+pub use super::recovered::Recovery;
 use super::recovery_devices::{DeviceScan, FoundDevices, Shown};
-use super::sizes::SizeWatch;
+use super::size_watch::SizeWatch;
 use super::sub_paths::SubPaths;
 use super::volume_sizes::VolumeSizes;
-
-/// The volumes that exist on the node at the start, or may exist.
-#[derive(Debug, Default)]
-pub struct Recovery {
-    /// Volumes that are published, or may be.
-    pub volumes: Vec<RecoveredVolume>,
-    /// Volumes that are attached or staged, or may be.
-    pub devices: Vec<RecoveredDevice>,
-    /// The digests of the plugins that brought them up: their compiled code is still needed.
-    pub digests: BTreeSet<String>,
-    /// What could not be read or was not made by the host, and stays as it is: `(what, why)`.
-    pub problems: Vec<(String, String)>,
-}
 
 /// One volume in a pod's folder.
 struct Found<'a> {

@@ -17,7 +17,7 @@ use super::device_records::DeviceRecords;
 use super::expected_mounts::{ExpectedMounts, NodePlace};
 use super::layout;
 use super::node_folders::NodeFolders;
-use super::recovery::Recovery;
+use super::recovered::Recovery;
 
 /// The name shown for a volume whose name in pods' folders is unknown.
 const UNKNOWN_NAME: &str = "unknown";

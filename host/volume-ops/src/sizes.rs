@@ -10,142 +10,22 @@
 //! A volume whose storage hangs occupies a thread of the pool, and is not measured again before it
 //! answers.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use volhost_kernel::{DiskUsage, KernelError};
-use volhost_model::Pod;
-use volhost_model::names::{PluginName, PodUid, SpecName};
-use volhost_model::view::EventKind;
 
-use super::events::{EventSink, NewEvent};
+use super::events::EventSink;
 use super::layout;
+use super::size_watch::Key;
 use super::volume_ops::VolumeOps;
 use super::worker_pool::WorkerPool;
 
-/// How often a volume is measured: as often as the kubelet looks for pods to evict.
-const PERIOD: Duration = Duration::from_secs(10);
-/// A volume is measured again after this many times what measuring took: at most a twentieth of a
-/// processor goes into it.
-const RESTS: u32 = 20;
 /// Threads that measuring may occupy. With so many hung, no volume is measured.
 const MAX_WORKERS: usize = 4;
-
-/// The event's reasons.
-const EXCEEDS: &str = "ExceedsSizeLimit";
-const WITHIN: &str = "WithinSizeLimit";
-
-/// One volume of a pod.
-type Key = (PodUid, PluginName, SpecName);
-
-/// The watched volumes.
-#[derive(Debug, Default)]
-pub(super) struct SizeWatch {
-    volumes: Mutex<HashMap<Key, Watched>>,
-    /// A volume was added or measured.
-    changed: Arc<Notify>,
-}
-
-#[derive(Debug)]
-struct Watched {
-    /// The pod, `namespace/name`.
-    pod: String,
-    /// In bytes.
-    limit: u64,
-    /// When it is to be measured next; none while it is being measured.
-    due: Option<Instant>,
-    /// An event said that it is too large.
-    notified: bool,
-}
-
-impl SizeWatch {
-    /// Every change of the map is complete at any moment, so a thread that panicked with the lock
-    /// has broken nothing.
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Watched>> {
-        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Watches a volume from now on, or no longer when there is no limit.
-    pub(super) fn watch(&self, pod: &Pod, plugin: &PluginName, spec_name: &SpecName, limit: Option<u64>) {
-        let Some(limit) = limit else {
-            return self.forget(&pod.uid, plugin, spec_name);
-        };
-        let key = (pod.uid.clone(), plugin.clone(), spec_name.clone());
-        let mut volumes = self.lock();
-        let known = volumes.entry(key).or_insert_with(|| Watched {
-            pod: pod.full_name(),
-            limit,
-            due: Some(Instant::now() + PERIOD),
-            notified: false,
-        });
-        known.limit = limit;
-        drop(volumes);
-        self.changed.notify_one();
-    }
-
-    /// Stops watching the volume.
-    pub(super) fn forget(&self, pod: &PodUid, plugin: &PluginName, spec_name: &SpecName) {
-        self.lock().remove(&(pod.clone(), plugin.clone(), spec_name.clone()));
-    }
-
-    /// When the next volume is due.
-    fn next_due(&self) -> Option<Instant> {
-        self.lock().values().filter_map(|watched| watched.due).min()
-    }
-
-    /// The volumes that are due; they are being measured from now on.
-    fn take_due(&self, now: Instant) -> Vec<Key> {
-        let mut volumes = self.lock();
-        let due = volumes.iter_mut().filter(|(_, watched)| watched.due.is_some_and(|due| due <= now));
-        due.map(|(key, watched)| {
-            watched.due = None;
-            key.clone()
-        })
-        .collect()
-    }
-
-    /// Records how large a volume was found. Returns the event for its pod, if it crossed its
-    /// limit.
-    fn measured(&self, key: &Key, found: Option<u64>, took: Duration) -> Option<NewEvent> {
-        let mut volumes = self.lock();
-        let watched = volumes.get_mut(key)?;
-        watched.due = Some(Instant::now() + PERIOD.max(took.saturating_mul(RESTS)));
-        let event = notify(watched, &key.2, found?);
-        drop(volumes);
-        self.changed.notify_one();
-        event
-    }
-}
-
-/// Returns the event when a volume becomes too large, and when it no longer is.
-fn notify(watched: &mut Watched, name: &SpecName, bytes: u64) -> Option<NewEvent> {
-    let exceeds = bytes > watched.limit;
-    if exceeds == watched.notified {
-        return None;
-    }
-    watched.notified = exceeds;
-    let limit = watched.limit;
-    let (kind, reason, message) = if exceeds {
-        let why = "nothing stops it from growing on this file system; delete files in it, or raise the limit";
-        (
-            EventKind::Warning,
-            EXCEEDS,
-            format!("volume \"{name}\" contains {bytes} bytes, which exceeds its limit of {limit}: {why}"),
-        )
-    } else {
-        (
-            EventKind::Normal,
-            WITHIN,
-            format!("volume \"{name}\" contains {bytes} bytes, which its limit of {limit} allows again"),
-        )
-    };
-    Some(NewEvent { kind, reason: reason.to_owned(), object: format!("pod {}", watched.pod), message })
-}
 
 /// Measures what is due, until it is stopped or the node has ended.
 pub async fn measure(volume_ops: Weak<VolumeOps>, events: EventSink, stop: CancellationToken) {
@@ -177,7 +57,7 @@ pub async fn measure(volume_ops: Weak<VolumeOps>, events: EventSink, stop: Cance
         }
         pool.scale_up(now);
         let next = [node.sizes().next_due(), pool.next_scale_up()].into_iter().flatten().min();
-        let changed = Arc::clone(&node.sizes().changed);
+        let changed = node.sizes().changed();
         // Once the node has ended, no task may keep the root folder open.
         drop(node);
         tokio::select! {
@@ -193,45 +73,4 @@ fn usage(volume_ops: &VolumeOps, (pod, plugin, spec_name): &Key) -> Result<DiskU
     let kernel = volume_ops.kernel();
     let folder = kernel.walk(volume_ops.root(), &layout::plugin_folder(pod, plugin))?;
     kernel.disk_usage(&folder, OsStr::new(spec_name.as_str()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn watched(limit: u64) -> Watched {
-        Watched { pod: "default/a".to_owned(), limit, due: None, notified: false }
-    }
-
-    fn reason(event: Option<NewEvent>) -> Option<String> {
-        event.map(|event| event.reason)
-    }
-
-    #[test]
-    fn a_crossing_is_one_event_and_its_end_another() {
-        let name = SpecName::new("cache").unwrap();
-        let mut volume = watched(100);
-        for (bytes, said) in
-            [(100, None), (101, Some(EXCEEDS)), (5000, None), (100, Some(WITHIN)), (0, None), (200, Some(EXCEEDS))]
-        {
-            assert_eq!(reason(notify(&mut volume, &name, bytes)).as_deref(), said, "{bytes}");
-        }
-    }
-
-    #[test]
-    fn what_takes_long_is_measured_less_often_and_what_is_gone_never() {
-        let watch = SizeWatch::default();
-        let key = (PodUid::new("uid").unwrap(), PluginName::new("a/b").unwrap(), SpecName::new("cache").unwrap());
-        let now = Instant::now();
-        watch.lock().insert(key.clone(), Watched { due: Some(now), ..watched(100) });
-        assert_eq!(watch.take_due(now), std::slice::from_ref(&key));
-        assert_eq!((watch.take_due(now), watch.next_due()), (Vec::new(), None), "it is being measured");
-        let minute = Duration::from_secs(60);
-        assert_eq!(reason(watch.measured(&key, Some(101), minute)).as_deref(), Some(EXCEEDS));
-        assert!(watch.next_due().unwrap() >= now + 20 * minute);
-        assert!(watch.measured(&key, None, Duration::ZERO).is_none(), "what could not be measured says nothing");
-        assert!(watch.next_due().unwrap() <= Instant::now() + PERIOD);
-        watch.forget(&key.0, &key.1, &key.2);
-        assert!(watch.measured(&key, Some(0), Duration::ZERO).is_none() && watch.next_due().is_none());
-    }
 }

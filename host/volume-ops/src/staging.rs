@@ -12,12 +12,13 @@ use volhost_runtime::{Attachment, Call, Capability, Plugin};
 use super::attaching::check_not_in_use;
 use super::device_records::DeviceRecords;
 use super::expected_mounts::{ExpectedMounts, NodePlace, VolumePlace};
+use super::failures::{kernel_failure, step_failure};
+use super::findings::Findings;
 use super::layout;
 use super::node_folders::{NodeFolders, VolumeRef};
 use super::places::StagingPlace;
 use super::plugin_calls::PluginCalls;
 use super::steps::Steps;
-use super::volume_ops::{Findings, kernel_failure, step_failure};
 
 /// How many of the mounts that keep a device from being unstaged a message names.
 const NAMED: usize = 3;

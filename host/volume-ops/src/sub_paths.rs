@@ -16,10 +16,10 @@ use volhost_model::view::EventKind;
 use volhost_model::{ContainerMount, Failure, FailureClass, MountPropagation, PodUid, VolumeSpec};
 use volhost_runtime::Call;
 
+use super::failures::kernel_failure;
 use super::layout;
 use super::node_folders::NodeFolders;
 use super::records::Record;
-use super::volume_ops::kernel_failure;
 
 const PREPARE: &str = "MountVolume.PrepareSubPath";
 const CLEAN: &str = "UnmountVolume.CleanSubPaths";

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use volhost_core::{DeviceReport, Operation, OperationKind, OperationReport};
+use volhost_core::{Operation, OperationKind, OperationReport};
 use volhost_fuse_servers::FuseServerProcesses;
 use volhost_kernel::{Directory, Kernel, KernelError, MountInfo};
 use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
@@ -20,6 +20,7 @@ use super::block_mapping::BlockMapping;
 use super::device_records::DeviceRecords;
 use super::expansion::Expansion;
 use super::expected_mounts::{ExpectedMounts, NodePlace, Vanished, VolumePlace};
+use super::findings::Findings;
 use super::forced::{self, Forced};
 use super::layout;
 use super::node_folders::NodeFolders;
@@ -29,11 +30,11 @@ use super::plugin_calls::PluginCalls;
 use super::plugins::PluginSource;
 use super::publishing::{Publishing, new_record};
 use super::records::{MountState, Records};
-use super::recovery::{PodScan, Recovery};
+use super::recovered::Recovery;
+use super::recovery::PodScan;
 use super::recovery_devices::DeviceScan;
-use super::sizes::SizeWatch;
+use super::size_watch::SizeWatch;
 use super::staging::Staging;
-use super::steps::StepError;
 use super::volume_sizes::VolumeSizes;
 
 /// What the operations of a node work with.
@@ -70,21 +71,6 @@ pub struct VolumeOps {
     blocks: Arc<BlockMapping>,
     expansion: Expansion,
     scan: PodScan,
-}
-
-/// What an operation learns on its way, whatever its result.
-#[derive(Debug, Default)]
-pub(super) struct Findings {
-    /// What the volume is attached as.
-    pub(super) device_path: Option<String>,
-    /// What became of the staging.
-    pub(super) device: Option<DeviceReport>,
-    /// The volume's size in bytes.
-    pub(super) size: Option<u64>,
-    /// The size that the volume cannot have, in bytes.
-    pub(super) refused_size: Option<u64>,
-    /// The other node that has the volume.
-    pub(super) other_node: Option<String>,
 }
 
 impl VolumeOps {
@@ -346,16 +332,5 @@ impl VolumeOps {
 
     pub(super) fn sizes(&self) -> &SizeWatch {
         &self.sizes
-    }
-}
-
-pub(super) fn kernel_failure(step: &str, class: FailureClass, error: &KernelError) -> Failure {
-    Failure::new(class, step, error.to_string())
-}
-
-pub(super) fn step_failure(step: &str, error: &StepError) -> Failure {
-    match error {
-        StepError::Open(error) => kernel_failure("OpenFolder", FailureClass::Transient, error),
-        error => Failure::new(error.class(), step, error.to_string()),
     }
 }
