@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use volhost_runtime::{MadeVolume, Page, WantedVolume};
 
 use crate::check::shown;
-use crate::driver::Driver;
+use crate::records::Records;
 use crate::refusal::{Refusal, Result};
 
 /// What tokens begin with.
@@ -31,15 +31,24 @@ impl From<Entry> for MadeVolume {
     }
 }
 
-impl Driver {
+/// The volumes that were asked for, by name.
+#[derive(Debug)]
+pub(crate) struct Catalog(Records<Entry>);
+
+impl Catalog {
+    /// Creates the catalog over its records.
+    pub(crate) fn new(records: Records<Entry>) -> Self {
+        Self(records)
+    }
+
     /// Writes the volume down. One of that name that fits: the same answer.
-    pub(crate) fn note_volume(&self, wanted: &WantedVolume) -> Result<MadeVolume> {
+    pub(crate) fn note(&self, wanted: &WantedVolume) -> Result<MadeVolume> {
         if wanted.source_volume.is_some() || wanted.source_snapshot.is_some() {
             return Err(Refusal::field("volume_content_source", "the plugin makes no volumes of others"));
         }
         let capacity = wanted.required_bytes.or(wanted.limit_bytes).unwrap_or_default();
         let parameters = wanted.parameters.clone();
-        if let Some(found) = self.catalog.read(&wanted.name)? {
+        if let Some(found) = self.0.read(&wanted.name)? {
             let fits = found.capacity >= wanted.required_bytes.unwrap_or_default()
                 && wanted.limit_bytes.is_none_or(|limit| found.capacity <= limit);
             if !fits || found.parameters != parameters {
@@ -49,33 +58,38 @@ impl Driver {
             return Ok(found.into());
         }
         let entry = Entry { name: wanted.name.clone(), capacity, parameters };
-        self.catalog.write(&wanted.name, &entry)?;
+        self.0.write(&wanted.name, &entry)?;
         Ok(entry.into())
     }
 
     /// The volume of this handle.
-    pub(crate) fn noted_volume(&self, id: &str) -> Result<MadeVolume> {
-        let found = self.catalog.read(id)?.filter(|entry| entry.name == id);
+    pub(crate) fn find(&self, id: &str) -> Result<MadeVolume> {
+        let found = self.0.read(id)?.filter(|entry| entry.name == id);
         found.map(MadeVolume::from).ok_or_else(|| Refusal::NotFound(format!("there is no volume {}", shown(id))))
     }
 
     /// Writes down a greater size.
     pub(crate) fn note_size(&self, id: &str, to: u64) -> Result<u64> {
-        let MadeVolume { id: name, capacity, attributes, .. } = self.noted_volume(id)?;
+        let MadeVolume { id: name, capacity, attributes, .. } = self.find(id)?;
         let entry = Entry { name, capacity: capacity.max(to), parameters: attributes };
-        self.catalog.write(id, &entry)?;
+        self.0.write(id, &entry)?;
         Ok(entry.capacity)
     }
 
+    /// Forgets the volume of this handle. None there: done.
+    pub(crate) fn remove(&self, id: &str) -> Result<()> {
+        self.0.remove(id)
+    }
+
     /// A page of the volumes, in the order of their names.
-    pub(crate) fn noted_volumes(&self, start: &str, most: u32) -> Result<Page<MadeVolume>> {
+    pub(crate) fn page(&self, start: &str, most: u32) -> Result<Page<MadeVolume>> {
         let after = match start {
             "" => "",
             token => {
                 token.strip_prefix(TOKEN).ok_or_else(|| Refusal::Token(format!("{} was never given", shown(token))))?
             }
         };
-        let mut all = self.catalog.all()?;
+        let mut all = self.0.all()?;
         all.sort_by(|one, other| one.name.cmp(&other.name));
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut entries: Vec<MadeVolume> =

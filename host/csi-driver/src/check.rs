@@ -25,6 +25,11 @@ pub(crate) fn shown(text: &str) -> String {
     format!("{:?}", shorten(text, SHOWN))
 }
 
+/// Names a volume in messages, by its handle.
+pub(crate) fn volume(id: &str) -> String {
+    format!("volume {}", shown(id))
+}
+
 fn text(field: &'static str, text: &str, most: usize) -> Result<()> {
     if text.is_empty() {
         return Err(Refusal::field(field, "is missing"));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 use volhost_runtime::{Capability, MadeVolume};
 
-use crate::check::{self, shown, wire};
+use crate::check::{self, shown, volume, wire};
 use crate::driver::Driver;
-use crate::node::{on_thread, volume};
+use crate::node::on_thread;
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
 use crate::snapshots::snapshot_message;
@@ -74,7 +74,7 @@ impl Driver {
         let page = self.page_of_volumes(request.max_entries, &request.starting_token)?;
         let entry = |made: MadeVolume| {
             let status = if self.attach {
-                let published_node_ids = self.nodes_of(&made.id)?;
+                let published_node_ids = self.publish_records.nodes_of(&made.id)?;
                 Some(list_volumes_response::VolumeStatus { published_node_ids, volume_condition: None })
             } else {
                 None

@@ -17,7 +17,7 @@ use volhost_runtime::{
     Call, CallError, Capability, DevicePlaces, Environment, FuseServers, NodeFacts, Plugin, PluginInfo,
 };
 
-use crate::catalog::Entry;
+use crate::catalog::Catalog;
 use crate::in_flight::{InFlight, Running};
 use crate::places::CoFolder;
 use crate::publish_records::PublishRecords;
@@ -118,7 +118,7 @@ pub struct Driver {
     pub(crate) in_flight: InFlight,
     pub(crate) running: Running,
     pub(crate) on_node: Records<OnNode>,
-    pub(crate) catalog: Records<Entry>,
+    pub(crate) catalog: Catalog,
     pub(crate) publish_records: PublishRecords,
     pub(crate) state: Arc<Directory>,
     state_path: PathBuf,
@@ -190,7 +190,7 @@ impl Driver {
             in_flight: InFlight::default(),
             running: Running::default(),
             on_node,
-            catalog,
+            catalog: Catalog::new(catalog),
             publish_records: PublishRecords::new(publish_records),
             state: Arc::new(state),
             state_path: folder.clone(),

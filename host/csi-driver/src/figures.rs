@@ -5,9 +5,8 @@ use std::sync::Arc;
 use volhost_kernel::Entry;
 use volhost_runtime::{Capability, Measured, Place};
 
-use crate::check::{shown, wire};
+use crate::check::{shown, volume, wire};
 use crate::driver::Driver;
-use crate::node::volume;
 use crate::publishing::TARGET_PATH;
 use crate::records::OnNode;
 use crate::refusal::{Refusal, Result};

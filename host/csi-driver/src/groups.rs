@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use tonic::Code;
 use volhost_runtime::{Capability, MadeGroup, WantedGroup};
 
-use crate::check::{self, shown, wire};
+use crate::check::{self, shown, volume, wire};
 use crate::driver::Driver;
-use crate::node::volume;
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
 use crate::snapshots::snapshot_message;

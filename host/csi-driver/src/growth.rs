@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use volhost_model::PodUid;
 use volhost_runtime::Capability;
 
-use crate::check::{self, shown, wire};
+use crate::check::{self, shown, volume, wire};
 use crate::driver::Driver;
 use crate::figures::Location;
-use crate::node::volume;
 use crate::publishing::TARGET_PATH;
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;

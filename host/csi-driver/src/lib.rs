@@ -17,12 +17,12 @@
 //! | `driver` | [`Driver`]: the plugin, the kernel, and what the calls share |
 //! | `identity`, `node`, `controller`, `group_controller` | the services: checks, and a thread for each call |
 //! | `staging`, `publishing`, `dead`, `figures`, `growth` | the calls to a node |
-//! | `volumes`, `snapshots`, `groups`, `publish_records` | the calls to a controller |
+//! | `volumes`, `snapshots`, `groups`, `node_publishing` | the calls to a controller |
 //! | `secrets` | what a request keeps secret, for its own calls |
 //! | `catalog` | the volume catalog of a plugin that makes no volumes itself |
 //! | `usage`, `source` | a request's capability and context, as the plugin sees them |
 //! | `places` | paths of requests as handles (rule R6) |
-//! | `records` | the records on disk |
+//! | `records`, `publish_records` | the records on disk |
 //! | `in_flight` | one call a volume |
 //! | `check`, `refusal` | checks of requests, and the gRPC codes of errors |
 //! | `registration` | the kubelet's registration, without a sidecar |
@@ -41,6 +41,7 @@ mod growth;
 mod identity;
 mod in_flight;
 mod node;
+mod node_publishing;
 mod places;
 mod publish_records;
 mod publishing;

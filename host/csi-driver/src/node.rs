@@ -6,7 +6,7 @@ use tonic::{Request, Response, Status};
 use tracing::{info, warn};
 use volhost_runtime::Capability;
 
-use crate::check;
+use crate::check::{self, volume};
 use crate::driver::Driver;
 use crate::refusal::{Refusal, Result};
 use volhost_proto::csi::node_server::Node;
@@ -47,10 +47,6 @@ pub(crate) async fn on_thread<T: Send + 'static>(
             Err(refusal.into())
         }
     }
-}
-
-pub(crate) fn volume(id: &str) -> String {
-    format!("volume {}", check::shown(id))
 }
 
 #[tonic::async_trait]

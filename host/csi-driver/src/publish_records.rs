@@ -1,40 +1,23 @@
 //! The publish records: which volume the controller has published to which node. A new one is
 //! checked against access modes and the number of volumes that a node takes.
-//!
-//! A plugin that knows nodes by their names (`other-nodes`) attaches the volume to any node then.
-//! With another plugin the record is a reservation, and the node attaches the volume when it stages
-//! it.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use volhost_model::VolumeSpec;
-use volhost_runtime::{Call, Capability, NodeFacts};
 
-use crate::check::{self, shown};
-use crate::driver::Driver;
-use crate::node::volume;
+use crate::check::{shown, volume};
 use crate::records::Records;
 use crate::refusal::{Refusal, Result};
-use crate::secrets::Secrets;
-use crate::source::Asked;
 use crate::usage::Usage;
-use volhost_proto::csi::ControllerPublishVolumeRequest;
-
-/// The entry of the publish context by which a node knows that the controller has attached the
-/// volume, and as what.
-pub(crate) const ATTACHED_AS: &str = "volhost.io/attached-as";
-/// The field of a PersistentVolume's source that refers to the secrets of this call.
-const SECRETS: &str = "controllerPublishSecretRef";
 
 /// How a volume is published to one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct OnOne {
-    usage: Usage,
-    read_only: bool,
+pub(crate) struct OnOne {
+    pub(crate) usage: Usage,
+    pub(crate) read_only: bool,
     /// What it is attached as there, if the controller attaches it and has.
-    attached_as: Option<String>,
+    pub(crate) attached_as: Option<String>,
 }
 
 /// Where a volume is published.
@@ -47,11 +30,24 @@ pub(crate) struct PublishRecord {
     nodes: BTreeMap<String, OnOne>,
 }
 
+impl PublishRecord {
+    /// The plugin's name for the volume, if the controller attaches it.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The nodes that it is published to.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &String> {
+        self.nodes.keys()
+    }
+}
+
 /// The publish records, changed by one call at a time: they are counted.
 #[derive(Debug)]
 pub(crate) struct PublishRecords(Mutex<Records<PublishRecord>>);
 
 impl PublishRecords {
+    /// Creates the records over their files.
     pub(crate) fn new(records: Records<PublishRecord>) -> Self {
         Self(Mutex::new(records))
     }
@@ -59,99 +55,29 @@ impl PublishRecords {
     fn with<T>(&self, work: impl FnOnce(&Records<PublishRecord>) -> T) -> T {
         work(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
 
-impl Driver {
-    /// Returns whether the controller attaches volumes itself: the plugin distinguishes nodes.
-    fn attaches(&self) -> bool {
-        self.can(Capability::Attacher) && self.can(Capability::OtherNodes)
-    }
-
-    /// Publishes the volume to a node, and returns what the node needs to know. Published so
-    /// already: the same answer.
-    ///
-    /// # Errors
-    /// [`Refusal`]; unless it is final, the volume may be attached, which the next call, or
-    /// unpublishing, deals with.
-    pub(crate) fn publish_to_node(&self, request: &ControllerPublishVolumeRequest) -> Result<HashMap<String, String>> {
-        let (id, node_id) = (request.volume_id.as_str(), request.node_id.as_str());
-        check::map("volume_context", &request.volume_context)?;
-        let secrets = Secrets::read(&request.secrets)?;
-        let usage = Usage::read(request.volume_capability.as_ref())?.for_any_group();
-        if node_id != self.node_id && !self.attaches() && !self.any_node {
-            let why = format!("this driver serves {}; see --any-node", shown(&self.node_id));
-            return Err(Refusal::NotFound(format!("there is no node {}; {why}", shown(node_id))));
-        }
-        let _claim = self.in_flight.claim([volume(id)])?;
-        self.check_usage(&usage)?;
-        self.find_noted(id, &secrets)?;
-        let asked =
-            Asked { volume_id: id, context: &request.volume_context, usage: &usage, read_only: request.readonly };
-        let spec = self.source.spec(&asked)?;
-        let name = self.name_to_attach(id, &spec)?;
-        let wanted = OnOne { usage, read_only: request.readonly, attached_as: None };
-        // Before the first step: without a record, nothing would undo it after a crash.
-        let there = self.reserve(id, node_id, name.clone(), wanted.clone())?;
-        if name.is_none() {
-            return Ok(HashMap::new());
-        }
-        let attached_as = match there.attached_as {
-            Some(attached_as) => attached_as,
-            None => {
-                let call = self.call_for(id, node_id, &secrets);
-                let spec = secrets.referred(&self.plugin, &spec, SECRETS);
-                let attached = self.steps(&call).attach(&spec, name.as_deref());
-                match self.stepped("attaching", id, attached) {
-                    Ok(attached_as) => attached_as,
-                    Err(refusal) if refusal.is_final() => {
-                        // Nothing was done, and the CO forgets it.
-                        self.forget_node(id, node_id)?;
-                        return Err(refusal);
-                    }
-                    Err(refusal) => return Err(refusal),
-                }
-            }
-        };
-        self.reserve(id, node_id, name, OnOne { attached_as: Some(attached_as.clone()), ..wanted })?;
-        Ok(HashMap::from([(ATTACHED_AS.to_owned(), attached_as)]))
-    }
-
-    /// Takes the volume from this node, or from all if none is named. Not published: done.
-    ///
-    /// # Errors
-    /// [`Refusal`]; repeat it.
-    pub(crate) fn unpublish_from_node(&self, id: &str, node_id: &str, secrets: &Secrets) -> Result<()> {
-        let _claim = self.in_flight.claim([volume(id)])?;
-        let Some(there) = self.publish_records.with(|records| records.read(id))? else { return Ok(()) };
-        for node in there.nodes.keys().filter(|node| node_id.is_empty() || *node == node_id) {
-            if let Some(name) = &there.name {
-                let call = self.call_for(id, node, secrets);
-                self.stepped("detaching", id, self.steps(&call).detach(name))?;
-            }
-            self.forget_node(id, node)?;
-        }
-        Ok(())
+    /// Reads the record of a volume; none if it is published nowhere.
+    pub(crate) fn read(&self, id: &str) -> Result<Option<PublishRecord>> {
+        self.with(|records| records.read(id))
     }
 
     /// The nodes that the volume is published to.
     pub(crate) fn nodes_of(&self, id: &str) -> Result<Vec<String>> {
-        let there = self.publish_records.with(|records| records.read(id))?;
+        let there = self.read(id)?;
         Ok(there.into_iter().flat_map(|there| there.nodes.into_keys()).collect())
     }
 
-    /// The plugin's name for a volume that the controller attaches; none for one that it does not.
-    fn name_to_attach(&self, id: &str, spec: &VolumeSpec) -> Result<Option<String>> {
-        if !self.attaches() {
-            return Ok(None);
-        }
-        let record = self.new_record(id, spec, None)?;
-        Ok(record.name.filter(|_| record.attachable))
-    }
-
     /// Writes down that the volume is published so, unless what is published already forbids it;
-    /// how it is then.
-    fn reserve(&self, id: &str, node_id: &str, name: Option<String>, wanted: OnOne) -> Result<OnOne> {
-        self.publish_records.with(|records| {
+    /// how it is then. `max_volumes` is how many a node takes.
+    pub(crate) fn reserve(
+        &self,
+        id: &str,
+        node_id: &str,
+        name: Option<String>,
+        wanted: OnOne,
+        max_volumes: Option<u32>,
+    ) -> Result<OnOne> {
+        self.with(|records| {
             let mut all = records.read(id)?.unwrap_or(PublishRecord {
                 volume_id: id.to_owned(),
                 name: None,
@@ -177,7 +103,7 @@ impl Driver {
                         shown(other)
                     )));
                 }
-                self.check_room(&records.all()?, node_id)?;
+                check_room(&records.all()?, node_id, max_volumes)?;
             }
             all.name = name;
             all.nodes.insert(node_id.to_owned(), wanted.clone());
@@ -186,28 +112,23 @@ impl Driver {
         })
     }
 
-    /// Refuses one more volume on a node that has as many as it takes.
-    fn check_room(&self, all: &[PublishRecord], node_id: &str) -> Result<()> {
-        let taken = all.iter().filter(|there| there.nodes.contains_key(node_id)).count();
-        match self.max_volumes.and_then(|most| usize::try_from(most).ok()) {
-            Some(most) if taken >= most => {
-                Err(Refusal::Exhausted(format!("{} has {taken} volumes, and takes {most}", shown(node_id))))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn forget_node(&self, id: &str, node_id: &str) -> Result<()> {
-        self.publish_records.with(|records| {
+    /// Forgets that the volume is published to the node.
+    pub(crate) fn forget_node(&self, id: &str, node_id: &str) -> Result<()> {
+        self.with(|records| {
             let Some(mut all) = records.read(id)? else { return Ok(()) };
             all.nodes.remove(node_id);
             if all.nodes.is_empty() { records.remove(id) } else { records.write(id, &all) }
         })
     }
+}
 
-    /// Creates a call about a volume on another node, or on this one.
-    fn call_for(&self, id: &str, node_id: &str, secrets: &Secrets) -> Call {
-        let node = NodeFacts { name: node_id.to_owned(), ..NodeFacts::default() };
-        self.call_with(id, secrets).with_node(Arc::new(node))
+/// Refuses one more volume on a node that has as many as it takes.
+fn check_room(all: &[PublishRecord], node_id: &str, max_volumes: Option<u32>) -> Result<()> {
+    let taken = all.iter().filter(|there| there.nodes.contains_key(node_id)).count();
+    match max_volumes.and_then(|most| usize::try_from(most).ok()) {
+        Some(most) if taken >= most => {
+            Err(Refusal::Exhausted(format!("{} has {taken} volumes, and takes {most}", shown(node_id))))
+        }
+        _ => Ok(()),
     }
 }

@@ -10,9 +10,8 @@ use volhost_kernel::{Detach, Entry};
 use volhost_model::{Pod, PodUid};
 use volhost_runtime::{Place, PrivateFolder};
 
-use crate::check::shown;
+use crate::check::{shown, volume};
 use crate::driver::{Driver, PRIVATE};
-use crate::node::volume;
 use crate::records::{OnNode, Published, Staged};
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;

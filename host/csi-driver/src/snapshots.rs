@@ -3,9 +3,8 @@
 use tonic::Code;
 use volhost_runtime::{Capability, MadeSnapshot, Page, WantedSnapshot};
 
-use crate::check::{self, shown, wire};
+use crate::check::{self, shown, volume, wire};
 use crate::driver::Driver;
-use crate::node::volume;
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
 use crate::volumes::{bad_token, page_size};

@@ -10,10 +10,10 @@ use volhost_kernel::{BlockDevice, Detach, Directory, Entry, ErrorKind};
 use volhost_model::VolumeSpec;
 use volhost_runtime::{Attachment, Capability, Place};
 
-use crate::check::shown;
+use crate::check::{shown, volume};
 use crate::driver::{Driver, OWN_STAGING};
 use crate::in_flight::Claim;
-use crate::publish_records::ATTACHED_AS;
+use crate::node_publishing::ATTACHED_AS;
 use crate::records::{OnNode, Staged};
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
@@ -41,7 +41,7 @@ impl Driver {
         self.co.below(STAGING_PATH, path)?;
         let usage = Usage::read(request.volume_capability.as_ref())?;
         let secrets = Secrets::read(&request.secrets)?;
-        let _claim = self.in_flight.claim([crate::node::volume(id)])?;
+        let _claim = self.in_flight.claim([volume(id)])?;
         self.check_usage(&usage)?;
         let folder = self.co.open(&*self.kernel, STAGING_PATH, path)?.ok_or_else(|| {
             Refusal::field(STAGING_PATH, format!("there is no folder {}; the CO makes it", shown(path)))
@@ -180,12 +180,12 @@ impl Driver {
     /// [`Refusal`]; repeat it.
     pub(crate) fn unstage(&self, id: &str, path: &str) -> Result<()> {
         self.co.below(STAGING_PATH, path)?;
-        let _claim = self.in_flight.claim([crate::node::volume(id)])?;
+        let _claim = self.in_flight.claim([volume(id)])?;
         let record = self.on_node.read(id)?;
         if let Some(record) = &record {
             if let Some(staged) = record.staged.as_ref().filter(|staged| staged.path != path) {
                 let why = format!("it is staged at {}", shown(&staged.path));
-                return Err(Refusal::Precondition(format!("{}: {why}", crate::node::volume(id))));
+                return Err(Refusal::Precondition(format!("{}: {why}", volume(id))));
             }
             self.check_unpublished(id, record)?;
         }
@@ -378,7 +378,7 @@ impl Driver {
             if matches!(found.map_err(|source| failed(record, source))?, Some(Entry::Mount(_))) {
                 return Err(Refusal::Precondition(format!(
                     "{} is still published at {}; unpublish it first",
-                    crate::node::volume(id),
+                    volume(id),
                     shown(target)
                 )));
             }
@@ -400,12 +400,11 @@ fn failed(record: &OnNode, source: volhost_kernel::KernelError) -> Refusal {
 fn check_same(record: &OnNode, wanted: &Staged, id: &str) -> Result<()> {
     match &record.staged {
         Some(staged) if staged.path != wanted.path => {
-            Err(Refusal::Conflict(format!("{} is staged at {} already", crate::node::volume(id), shown(&staged.path))))
+            Err(Refusal::Conflict(format!("{} is staged at {} already", volume(id), shown(&staged.path))))
         }
-        Some(staged) if staged.usage != wanted.usage => Err(Refusal::Conflict(format!(
-            "{} is staged with another capability; unstage it first",
-            crate::node::volume(id)
-        ))),
+        Some(staged) if staged.usage != wanted.usage => {
+            Err(Refusal::Conflict(format!("{} is staged with another capability; unstage it first", volume(id))))
+        }
         _ => Ok(()),
     }
 }

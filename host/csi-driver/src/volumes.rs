@@ -4,9 +4,8 @@
 use tonic::Code;
 use volhost_runtime::{Capability, MadeVolume, Page, WantedVolume};
 
-use crate::check::{self, shown};
+use crate::check::{self, shown, volume};
 use crate::driver::Driver;
-use crate::node::volume;
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
 use crate::usage::Usage;
@@ -93,7 +92,7 @@ impl Driver {
         claims.extend(sources.map(|source| volume(source)));
         let _claim = self.in_flight.claim(claims)?;
         if !self.provisions() {
-            return self.note_volume(wanted);
+            return self.catalog.note(wanted);
         }
         let call = self.call_with(&wanted.name, secrets);
         self.did("creating", &wanted.name, self.plugin.create_volume(&call, wanted))
@@ -102,7 +101,7 @@ impl Driver {
     /// Deletes the volume. None there: done.
     pub(crate) fn delete(&self, id: &str, secrets: &Secrets) -> Result<()> {
         let _claim = self.in_flight.claim([volume(id)])?;
-        let nodes = self.nodes_of(id)?;
+        let nodes = self.publish_records.nodes_of(id)?;
         if let Some(node) = nodes.first() {
             return Err(Refusal::Precondition(format!("{} is published to {}", volume(id), shown(node))));
         }
@@ -122,7 +121,7 @@ impl Driver {
     /// Finds a volume that this driver made.
     pub(crate) fn find_noted(&self, id: &str, secrets: &Secrets) -> Result<MadeVolume> {
         if !self.provisions() {
-            return self.noted_volume(id);
+            return self.catalog.find(id);
         }
         match self.did("looking for", id, self.plugin.find_volume(&self.call_with(id, secrets), id)) {
             Err(refusal) if refusal.code() == Code::InvalidArgument => Err(Refusal::NotFound(refusal.to_string())),
@@ -144,7 +143,7 @@ impl Driver {
         let _claim = self.in_flight.claim([volume(id)])?;
         let to = required.or(limit).ok_or_else(|| Refusal::field("capacity_range", "is missing"))?;
         if !self.provisions() {
-            return self.note_size(id, to);
+            return self.catalog.note_size(id, to);
         }
         self.find_noted(id, secrets)?;
         self.did("growing", id, self.plugin.expand_volume(&self.call_with(id, secrets), id, to, limit))
@@ -172,7 +171,7 @@ impl Driver {
     pub(crate) fn page_of_volumes(&self, max_entries: i32, start: &str) -> Result<Page<MadeVolume>> {
         let most = page_size(max_entries)?;
         if !self.provisions() {
-            return self.noted_volumes(start, most);
+            return self.catalog.page(start, most);
         }
         let page = self.plugin.list_volumes(&self.call(start), start, most);
         self.did("listing", "volumes", page).map_err(bad_token)
