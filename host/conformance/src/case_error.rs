@@ -9,8 +9,6 @@ use volhost_model::NameError;
 use volhost_model::mount_options::MountOptionError;
 use volhost_model::quantity::QuantityError;
 
-use crate::case_file::VOLUME;
-
 /// Why a case file, or a field of it, cannot be used.
 #[derive(Debug, Error)]
 pub enum CaseError {
@@ -47,9 +45,9 @@ pub enum CaseError {
     /// A modification changes nothing.
     #[error("names no parameter")]
     NoParameter,
-    /// A program does not name the volume.
-    #[error("names no volume; its handle replaces {VOLUME}")]
-    NoHandle,
+    /// A program does not name the volume, by this placeholder.
+    #[error("names no volume; its handle replaces {0}")]
+    NoHandle(&'static str),
     /// A parameter has a refused value.
     #[error("{0} is to have that value by `to`")]
     SameValue(String),

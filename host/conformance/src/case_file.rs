@@ -136,7 +136,7 @@ impl ModifySection {
             return wrong("to", CaseError::NoParameter);
         }
         if !self.shows.is_empty() && !self.shows.iter().any(|word| word.contains(VOLUME)) {
-            return wrong("shows", CaseError::NoHandle);
+            return wrong("shows", CaseError::NoHandle(VOLUME));
         }
         match self.refused.iter().find(|(key, value)| self.to.get(*key) == Some(value)) {
             Some((key, _)) => wrong("refused", CaseError::SameValue(key.clone())),

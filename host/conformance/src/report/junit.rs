@@ -2,7 +2,7 @@
 
 use volhost_model::visible::is_unseen;
 
-use super::{Outcome, Report};
+use super::outcome::{Outcome, Report};
 
 pub(super) fn write(report: &Report) -> String {
     let (_, failed, not_applicable) = report.counts();
@@ -62,7 +62,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::CaseReport;
+    use super::super::outcome::CaseReport;
     use super::*;
 
     #[test]

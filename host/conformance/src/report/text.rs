@@ -1,6 +1,6 @@
 //! A run for people.
 
-use super::{CaseReport, Outcome, Report};
+use super::outcome::{CaseReport, Outcome, Report};
 
 pub(super) fn case(case: &CaseReport) -> String {
     let CaseReport { name, sentence, says, outcome, .. } = case;
