@@ -21,6 +21,7 @@
 //! | [`digest`] | content by its digest |
 //! | [`credentials`] | credentials from the environment and docker's configuration |
 //! | [`publish`](mod@publish), [`pull`](mod@pull) | the two directions |
+//! | `access` | how to reach a registry |
 //! | `artifact` | manifests and configs |
 //! | `referrers` | what refers to a manifest |
 //! | `session` | requests to one repository: authentication, redirects, refusals |
@@ -29,11 +30,13 @@
 //! | `tls` | certificate authorities |
 #![forbid(unsafe_code)]
 
+mod access;
 mod artifact;
 mod challenge;
 pub mod credentials;
 pub mod digest;
 pub mod publish;
+mod publish_error;
 pub mod pull;
 pub mod reference;
 mod referrers;
@@ -42,8 +45,7 @@ mod text;
 mod tls;
 mod transport;
 
-use std::time::Duration;
-
+pub use access::Access;
 pub use credentials::{Credentials, CredentialsError};
 pub use digest::Digest;
 pub use publish::{Published, publish};
@@ -52,23 +54,3 @@ pub use reference::{Reference, ReferenceError};
 pub use session::SessionError;
 pub use tls::TlsError;
 pub use transport::TransportError;
-
-/// How to reach a registry.
-#[derive(Debug, Clone)]
-pub struct Access {
-    /// The login. Without it, requests are anonymous.
-    pub credentials: Option<Credentials>,
-    /// Use HTTP without TLS. Only to this machine.
-    pub plain_http: bool,
-    /// How long a registry may be silent: while a connection is opened, and between two pieces of an answer.
-    pub idle_timeout: Duration,
-}
-
-impl Default for Access {
-    fn default() -> Self {
-        Self { credentials: None, plain_http: false, idle_timeout: IDLE_TIMEOUT }
-    }
-}
-
-/// Longer than a loaded registry takes to look up a manifest, shorter than a user waits for a dead one.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,49 +1,20 @@
 //! A plugin into a registry.
 
 use hyper::{Method, StatusCode, Uri};
-use thiserror::Error;
 
+use crate::access::Access;
 use crate::artifact::{
     CREATED, Component, Descriptor, EMPTY, EMPTY_CONTENT, INDEX, MANIFEST, MANIFEST_BYTES, Manifest, SIGNATURE,
     SIGNATURE_BYTES, WASM_CONFIG, WASM_LAYER, WasmConfig,
 };
 use crate::digest::Digest;
+pub use crate::publish_error::PublishError;
 use crate::reference::Reference;
+use crate::referrers;
 use crate::session::{Call, Session, SessionError, escape};
-use crate::{Access, referrers};
 
 /// The largest answer to a push, in bytes: only a refusal has a body.
 const ANSWER_BYTES: u64 = 64 << 10;
-
-/// Why a plugin was not published. Its tag is unchanged then.
-#[derive(Debug, Error)]
-pub enum PublishError {
-    /// The registry.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// It would have no name.
-    #[error("{0} names no version: write HOST/NAME:TAG")]
-    NoTag(Reference),
-    /// A digest is what publishing gives, not what it takes.
-    #[error("{0} is pinned to a digest; a plugin is published under a tag, and its digest comes of that")]
-    Pinned(Reference),
-    /// The tag has another plugin.
-    #[error(
-        "{reference} is there already, with other content ({present}): choose another tag, or replace it with --force"
-    )]
-    Taken {
-        /// The tag.
-        reference: Reference,
-        /// The manifest there.
-        present: Digest,
-    },
-    /// The signature is none.
-    #[error("the signature is none of minisign's: {0}")]
-    Signature(String),
-    /// A manifest cannot be written.
-    #[error("the manifest cannot be written")]
-    Encode(#[from] serde_json::Error),
-}
 
 /// What is published.
 #[derive(Debug, Clone, Copy)]

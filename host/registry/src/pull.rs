@@ -3,14 +3,15 @@
 use hyper::{Method, StatusCode};
 use thiserror::Error;
 
+use crate::access::Access;
 use crate::artifact::{
     CREATED, Descriptor, INDEX, MANIFEST, MANIFEST_BYTES, Manifest, SIGNATURE, SIGNATURE_BYTES, WASM_CONFIG, WASM_LAYER,
 };
 use crate::digest::Digest;
 use crate::reference::Reference;
+use crate::referrers;
 use crate::session::{Call, Session, SessionError};
 use crate::text::printable;
-use crate::{Access, referrers};
 
 /// The first bytes of every component: the magic number, the version, and the layer "component".
 const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::artifact::{Descriptor, INDEX, Index, MANIFEST_BYTES};
 use crate::digest::Digest;
-use crate::publish::PublishError;
+use crate::publish_error::PublishError;
 use crate::session::{Call, Session, SessionError, escape};
 
 /// The header by which a registry confirms the `subject` of a manifest.

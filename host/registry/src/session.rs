@@ -7,7 +7,7 @@ use hyper::{Method, Request, StatusCode, Uri};
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::Access;
+use crate::access::Access;
 use crate::challenge::{self, Challenge};
 use crate::credentials::Credentials;
 use crate::reference::Reference;
