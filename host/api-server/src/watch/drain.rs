@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use volhost_model::view::VolumeState;
 
-use super::{Over, UpdateStream, Watcher};
+use super::watcher::{Over, UpdateStream, Watcher};
 use crate::status::refused;
 use volhost_api::pb::DrainUpdate;
 use volhost_model::view::Change;

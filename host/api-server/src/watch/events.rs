@@ -1,6 +1,6 @@
 //! The watch of events.
 
-use super::{Over, Watcher};
+use super::watcher::{Over, Watcher};
 use crate::filter::event_is_about;
 use crate::status::refused;
 use volhost_api::pb::watch_update::{Object, Type};

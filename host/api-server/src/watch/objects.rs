@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::diff::Seen;
-use super::{Over, Watcher};
+use super::watcher::{Over, Watcher};
 use crate::filter::Filter;
 use crate::status::refused;
 use volhost_api::pb::watch_update::{Object, Type};
