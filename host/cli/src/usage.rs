@@ -5,7 +5,6 @@ use std::path::Path;
 use volhost_model::view::{UsageView, VolumeView};
 
 use super::client::{ANSWER_TIME, Client, within};
-use super::describe::Text;
 use super::error::CliError;
 use super::format::{age, size};
 use volhost_api::pb::ListRequest;
@@ -57,33 +56,6 @@ pub(super) fn trouble(usage: &UsageView, now_us: u64) -> Option<String> {
     }
     let said = [&usage.abnormal, &usage.problem].into_iter().find(|said| !said.is_empty());
     said.cloned().or_else(|| usage.measured_at.is_none().then(|| "has not answered yet".to_owned()))
-}
-
-/// The block of a description.
-pub(super) fn describe(text: &mut Text, usage: &UsageView) {
-    let now = text.now_us;
-    text.block("Usage", |text| {
-        if let Some(capacity) = usage.capacity {
-            text.field("Capacity", &size(capacity));
-        }
-        if usage.used.is_some() {
-            text.field("Used", &used(usage));
-        }
-        if let Some(available) = usage.available {
-            text.field("Available", &size(available));
-        }
-        match (usage.inodes_used, usage.inodes) {
-            (Some(used), Some(all)) => text.field("Inodes", &format!("{used} of {all}")),
-            (Some(used), None) => text.field("Inodes", &used.to_string()),
-            (None, _) => {}
-        }
-        if let Some(at) = usage.measured_at {
-            text.field("Measured", &format!("{} ago", age(at, now)));
-        }
-        if let Some(trouble) = trouble(usage, now) {
-            text.field("Storage", &trouble);
-        }
-    });
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::error::CliError;
 use super::list::{self, Query, View};
 use super::output::Output;
 use super::usage;
-pub(super) use text::Text;
+use text::Text;
 use volhost_api::pb::{Kind, ListRequest};
 
 /// Describes the named object; all of them, if the name matches several.

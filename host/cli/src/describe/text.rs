@@ -10,22 +10,22 @@ use volhost_api::pb::Kind;
 const VALUE_COLUMN: usize = 14;
 
 /// A description that is being written.
-pub(in super::super) struct Text {
+pub(super) struct Text {
     text: String,
     indent: usize,
     colour: bool,
     /// The moment that ages and next tries are counted from.
-    pub(in super::super) now_us: u64,
+    pub(super) now_us: u64,
 }
 
 impl Text {
     /// An empty one.
-    pub(in super::super) fn new(colour: bool) -> Self {
+    pub(super) fn new(colour: bool) -> Self {
         Self { text: String::new(), indent: 0, colour, now_us: now_us() }
     }
 
     /// `Name:        value`. An empty value is shown as `-`.
-    pub(in super::super) fn field(&mut self, name: &str, value: &str) {
+    pub(super) fn field(&mut self, name: &str, value: &str) {
         let value = printable(value);
         let value = if value.is_empty() { "-" } else { &value };
         let label = format!("{name}:");
@@ -34,7 +34,7 @@ impl Text {
     }
 
     /// `Name:`, with what `write` adds below and to the right.
-    pub(in super::super) fn block(&mut self, name: &str, write: impl FnOnce(&mut Self)) {
+    pub(super) fn block(&mut self, name: &str, write: impl FnOnce(&mut Self)) {
         self.line(&format!("{}:", printable(name)));
         self.indent += 2;
         write(self);
@@ -42,14 +42,14 @@ impl Text {
     }
 
     /// A line as it is.
-    pub(in super::super) fn line(&mut self, line: &str) {
+    pub(super) fn line(&mut self, line: &str) {
         self.text.push_str(&" ".repeat(self.indent));
         self.text.push_str(line);
         self.text.push('\n');
     }
 
     /// A block with a table of these objects; `none` when there are none.
-    pub(in super::super) fn table(&mut self, name: &str, kind: Kind, views: &[View]) {
+    pub(super) fn table(&mut self, name: &str, kind: Kind, views: &[View]) {
         let (names, _) = columns::names(kind);
         let now = self.now_us;
         let rows = views.iter().map(|view| {
@@ -61,7 +61,7 @@ impl Text {
     }
 
     /// A block with a table of these cells; `none` when there are none.
-    pub(in super::super) fn cells(&mut self, name: &str, names: &[&str], rows: &[Vec<Cell>]) {
+    pub(super) fn cells(&mut self, name: &str, names: &[&str], rows: &[Vec<Cell>]) {
         if rows.is_empty() {
             self.field(name, "none");
             return;
@@ -75,7 +75,7 @@ impl Text {
     }
 
     /// The whole text.
-    pub(in super::super) fn finish(self) -> String {
+    pub(super) fn finish(self) -> String {
         self.text
     }
 }

@@ -1,10 +1,10 @@
 //! The description of a volume, alone and in its pod's description.
 
 use volhost_model::FailureClass;
-use volhost_model::view::{ContainerMountView, VolumeView};
+use volhost_model::view::{ContainerMountView, UsageView, VolumeView};
 
 use super::super::columns::state;
-use super::super::format::{age, printable, took, until};
+use super::super::format::{age, printable, size, took, until};
 use super::super::list::View;
 use super::super::table::Cell;
 use super::super::usage;
@@ -91,7 +91,7 @@ pub(super) fn fields(text: &mut Text, volume: &VolumeView) {
         text.field("Took", &took(volume.since, volume.ready_at));
     }
     if let Some(usage) = &volume.usage {
-        usage::describe(text, usage);
+        usage_block(text, usage);
     }
     if let Some(failure) = &volume.failure {
         text.block("Last error", |text| {
@@ -115,4 +115,31 @@ pub(super) fn fields(text: &mut Text, volume: &VolumeView) {
         let next = until(volume.retry_at, now);
         text.field("Next try", &if next == "now" { next } else { format!("in {next}") });
     }
+}
+
+/// The usage of the volume, as a block.
+fn usage_block(text: &mut Text, usage: &UsageView) {
+    let now = text.now_us;
+    text.block("Usage", |text| {
+        if let Some(capacity) = usage.capacity {
+            text.field("Capacity", &size(capacity));
+        }
+        if usage.used.is_some() {
+            text.field("Used", &usage::used(usage));
+        }
+        if let Some(available) = usage.available {
+            text.field("Available", &size(available));
+        }
+        match (usage.inodes_used, usage.inodes) {
+            (Some(used), Some(all)) => text.field("Inodes", &format!("{used} of {all}")),
+            (Some(used), None) => text.field("Inodes", &used.to_string()),
+            (None, _) => {}
+        }
+        if let Some(at) = usage.measured_at {
+            text.field("Measured", &format!("{} ago", age(at, now)));
+        }
+        if let Some(trouble) = usage::trouble(usage, now) {
+            text.field("Storage", &trouble);
+        }
+    });
 }

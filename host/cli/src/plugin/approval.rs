@@ -9,7 +9,7 @@ use volhost_model::view::APPROVAL;
 
 use volhost_model::text::lower_hex;
 
-use super::read_plugin;
+use super::file::read_plugin;
 use crate::arguments::GrantArguments;
 use crate::client::Client;
 use crate::error::CliError;

@@ -4,6 +4,7 @@ mod approval;
 mod build;
 mod difference;
 mod encode;
+mod file;
 mod grant;
 mod identity;
 mod new;
@@ -14,8 +15,6 @@ mod run;
 mod surface;
 mod test;
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use serde::Serialize;
@@ -88,7 +87,7 @@ fn show(inspection: &Inspection, format: Option<Format>, output: &mut Output) ->
 
 fn inspect(file: &Path, config: Option<&Path>, cache_dir: Option<&Path>) -> Result<Inspection, CliError> {
     let grants = volhost_config::grants(config)?;
-    let wasm = read_plugin(file)?;
+    let wasm = file::read_plugin(file)?;
     let surface = surface::read(&wasm).map_err(|why| CliError::Failed(format!("{}: {why}", file.display())))?;
     let Identity { name, version, sources, sdk, granted, missing, problem } = identity::ask(file, grants, cache_dir);
     Ok(Inspection {
@@ -106,22 +105,6 @@ fn inspect(file: &Path, config: Option<&Path>, cache_dir: Option<&Path>) -> Resu
         missing,
         problem,
     })
-}
-
-/// A plugin's file, if it is not too large for one.
-fn read_plugin(file: &Path) -> Result<Vec<u8>, CliError> {
-    let failed = |source| CliError::File { path: file.to_path_buf(), source };
-    let limit = volhost_runtime::Limits::default().file_bytes;
-    let mut wasm = Vec::new();
-    File::open(file).map_err(failed)?.take(limit + 1).read_to_end(&mut wasm).map_err(failed)?;
-    if wasm.len() as u64 > limit {
-        return Err(CliError::Failed(format!(
-            "{}: it has more than {} MiB, too much for a plugin",
-            file.display(),
-            limit >> 20
-        )));
-    }
-    Ok(wasm)
 }
 
 fn print(inspection: &Inspection, output: &mut Output) -> Result<(), CliError> {

@@ -1,13 +1,13 @@
 //! `volhost plugin publish`.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use volhost_registry::publish;
 use volhost_registry::publish::Plugin;
 
+use super::file::{read_plugin, signature_of};
 use super::{registry, surface};
 use crate::arguments::PublishArguments;
 use crate::error::CliError;
@@ -18,7 +18,7 @@ use volhost_model::text::error_chain;
 pub(super) fn run(arguments: &PublishArguments, output: &mut Output) -> Result<(), CliError> {
     let file = &arguments.file;
     let failed = |source| CliError::File { path: file.clone(), source };
-    let component = super::read_plugin(file)?;
+    let component = read_plugin(file)?;
     let surface = surface::read(&component).map_err(|why| CliError::Failed(format!("{}: {why}", file.display())))?;
     let made = std::fs::metadata(file).and_then(|metadata| metadata.modified()).map_err(failed)?;
     let created = prost_types::Timestamp::from(made).to_string();
@@ -41,13 +41,6 @@ pub(super) fn run(arguments: &PublishArguments, output: &mut Output) -> Result<(
             .map_err(|error| CliError::Failed(error_chain(&error)))
     })?;
     output.line(&reference.pinned(published.digest).to_string())
-}
-
-/// The name of a plugin's signature file.
-pub(super) fn signature_of(file: &Path) -> PathBuf {
-    let mut name = OsString::from(file);
-    name.push(".minisig");
-    PathBuf::from(name)
 }
 
 fn signature_beside(file: &Path) -> Result<Option<Vec<u8>>, CliError> {

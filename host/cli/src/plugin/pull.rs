@@ -6,10 +6,11 @@ use std::path::Path;
 use volhost_plugin_build::publish::{Written, stage};
 use volhost_registry::{Digest, Pulled, pull};
 
-use super::publish::signature_of;
+use super::file::signature_of;
 use super::registry;
 use crate::arguments::PullArguments;
 use crate::error::CliError;
+use crate::format::printable;
 use crate::output::Output;
 use volhost_model::text::error_chain;
 
@@ -49,7 +50,7 @@ fn check_name(name: &str) -> Result<(), CliError> {
     if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
         return Err(CliError::Usage(format!(
             "'{}' is no name for a plugin's file: letters, digits, . _ -, and no . first; --name gives another",
-            super::printable(name)
+            printable(name)
         )));
     }
     Ok(())
