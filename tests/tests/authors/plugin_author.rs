@@ -150,7 +150,7 @@ fn one_command_runs_all_of_an_authors_tests() {
     std::fs::write(&source, text.replace("if volume.read_only() {", "if true {")).unwrap();
     let failed = desk.run(&folder, artifacts::volhost(), &["plugin", "test"]);
     let printed = String::from_utf8_lossy(&failed.stdout).into_owned();
-    assert!(failed.status.code() == Some(1) && printed.contains("publish/stands"), "{printed}");
+    assert!(failed.status.code() == Some(1) && printed.contains("publish/is-mounted"), "{printed}");
 }
 
 #[test]

@@ -62,13 +62,13 @@ fn a_plugin_that_fails_is_reported_case_by_case() {
     fs::write(&config, said).unwrap();
     let plugin = text(&fixture("fixture-mutants"));
     let run = |format: &str| {
-        conformance(folder.path(), &[&plugin, "--config", &text(&config), "--only", "publish/stands", "-o", format])
+        conformance(folder.path(), &[&plugin, "--config", &text(&config), "--only", "publish/is-mounted", "-o", format])
     };
 
     let (code, out, complaints) = run("text");
     assert_eq!(code, Some(1), "{out}{complaints}");
     for words in [
-        "FAILED          publish/stands",
+        "FAILED          publish/is-mounted",
         "contract M1: When",
         "done:     publish",
         "expected: ok",
@@ -84,11 +84,11 @@ fn a_plugin_that_fails_is_reported_case_by_case() {
     assert_eq!(report["plugin"], "fixture.volhost/mutants");
     assert_eq!(report["cases"][0]["outcome"], "failed");
     assert_eq!(report["cases"][0]["sentence"], "M1");
-    assert!(complaints.contains("1 of 1: publish/stands FAILED"), "{complaints}");
+    assert!(complaints.contains("1 of 1: publish/is-mounted FAILED"), "{complaints}");
 
     let (code, out, _) = run("junit");
     assert_eq!(code, Some(1));
-    assert!(out.contains("<testcase classname=\"publish\" name=\"stands\""), "{out}");
+    assert!(out.contains("<testcase classname=\"publish\" name=\"is-mounted\""), "{out}");
     assert!(out.contains("<failure message="), "{out}");
 }
 

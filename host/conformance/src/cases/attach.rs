@@ -82,7 +82,7 @@ pub(super) fn finds_the_device(test_node: &TestNode) -> Verdict {
 }
 
 /// N4: what is not there yet is waited for.
-pub(super) fn not_there(test_node: &TestNode) -> Verdict {
+pub(super) fn no_device(test_node: &TestNode) -> Verdict {
     let (lifecycle, pod) = (test_node.lifecycle_to(Step::Attach)?, test_node.pod("a")?);
     test_node.advance(&lifecycle, Step::Attach, &pod, Plan::Watch)?.or_fail("attach")?;
     let Some(attached_as) = test_node.attached_as() else { return fail("attach", "a word for it", "none") };
@@ -118,7 +118,7 @@ pub(super) fn same_for_every_pod(test_node: &TestNode) -> Verdict {
 }
 
 /// B1: the device that is handed over is a device, and the same one each time.
-pub(super) fn hands_over_a_device(test_node: &TestNode) -> Verdict {
+pub(super) fn returns_a_device(test_node: &TestNode) -> Verdict {
     let (lifecycle, pod) = (test_node.lifecycle_to(Step::StageDevice)?, test_node.pod("a")?);
     test_node.bring_up_below(&lifecycle, Step::StageDevice, &pod)?;
     let mut paths = Vec::new();

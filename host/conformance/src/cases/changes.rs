@@ -81,7 +81,7 @@ fn reference(test_node: &TestNode, name: &str) -> Verdict<(Like, Vec<String>)> {
 }
 
 /// C1: it is as it was asked to be, and stays so when the volume is asked for again.
-pub(super) fn holds(test_node: &TestNode) -> Verdict {
+pub(super) fn values_are_kept(test_node: &TestNode) -> Verdict {
     let (to, wanted) = (&asked_and_shown(test_node)?.to, wanted(test_node, "holds")?);
     let volume = create(test_node, &wanted)?;
     let before = like(test_node, "create", &volume)?;

@@ -77,7 +77,7 @@ fn each_down(
 }
 
 /// X1: it answers, and "done" is true.
-pub(super) fn up_is_told(test_node: &TestNode, step: Step) -> Verdict {
+pub(super) fn up_is_reported(test_node: &TestNode, step: Step) -> Verdict {
     each_up(test_node, step, |reference, fault, result| match result {
         Ok(()) => reference.check_up(test_node, &fault.did).map(|_| ()),
         Err(error) => is_answer(fault, error),
@@ -85,7 +85,7 @@ pub(super) fn up_is_told(test_node: &TestNode, step: Step) -> Verdict {
 }
 
 /// X1, when the step is undone.
-pub(super) fn down_is_told(test_node: &TestNode, step: Step) -> Verdict {
+pub(super) fn down_is_reported(test_node: &TestNode, step: Step) -> Verdict {
     each_down(test_node, step, |reference, fault, result| match result {
         Ok(()) => reference.check_down(test_node, &fault.did),
         Err(error) => is_answer(fault, error),
@@ -116,7 +116,7 @@ fn has_the_kernels_word(fault: &Fault, result: &Result<(), CallError>) -> Verdic
 }
 
 /// X3: what the node could not do is no fault of the volume's fields.
-pub(super) fn up_is_not_the_volumes(test_node: &TestNode, step: Step) -> Verdict {
+pub(super) fn up_is_not_invalid_argument(test_node: &TestNode, step: Step) -> Verdict {
     each_up(test_node, step, |_, fault, result| match result {
         Err(CallError::Plugin(said)) if said.case == ErrorCase::InvalidArgument => {
             fail(&fault.did, "any error but invalid-argument", format!("invalid-argument: {}", said.message))
@@ -126,7 +126,7 @@ pub(super) fn up_is_not_the_volumes(test_node: &TestNode, step: Step) -> Verdict
 }
 
 /// X4: an error that does not say uncertain has changed nothing.
-pub(super) fn up_changes_nothing_or_says_so(test_node: &TestNode, step: Step) -> Verdict {
+pub(super) fn up_changes_nothing_or_is_uncertain(test_node: &TestNode, step: Step) -> Verdict {
     each_up(test_node, step, |reference, fault, result| match result {
         Err(error) if error.class() == FailureClass::Final => {
             match test_node.is_up(&reference.lifecycle, step, &reference.pod)? {

@@ -49,7 +49,7 @@ pub(super) fn stable(test_node: &TestNode) -> Verdict {
 }
 
 /// P3: the name is the storage's, whatever the pod calls the volume.
-pub(super) fn whatever_the_pod_calls_it(test_node: &TestNode) -> Verdict {
+pub(super) fn same_for_every_outer_name(test_node: &TestNode) -> Verdict {
     let spec = test_node.spec()?;
     let first = test_node.identify(&Arc::new(spec.clone())).or_fail("identify")?;
     let name = SpecName::new("another-name").or_else(|error| fail("made a name", "a name", error.to_string()))?;

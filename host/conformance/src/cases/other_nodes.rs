@@ -141,7 +141,7 @@ pub(super) fn asking_changes_nothing(test_node: &TestNode) -> Verdict {
 }
 
 /// O4: what is done for one node is done for that one.
-pub(super) fn for_the_node_that_is_named(test_node: &TestNode) -> Verdict {
+pub(super) fn for_the_named_node(test_node: &TestNode) -> Verdict {
     let other_node = OtherNode::find(test_node)?;
     let (node, lifecycle) = (&other_node.node, &other_node.lifecycle);
     let did = format!("attach for node {node}");

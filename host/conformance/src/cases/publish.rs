@@ -76,7 +76,7 @@ pub(super) fn over_an_empty_folder(test_node: &TestNode) -> Verdict {
 }
 
 /// M11: a mount that another process unmounted is made again, and its unpublish succeeds too.
-pub(super) fn heals(test_node: &TestNode) -> Verdict {
+pub(super) fn remounts(test_node: &TestNode) -> Verdict {
     let (lifecycle, pod) = (test_node.lifecycle()?, test_node.pod("a")?);
     test_node.bring_up(&lifecycle, &pod)?;
     let Some((usual, mounts)) = test_node.target(&lifecycle, Step::Publish, &pod)? else {
@@ -174,7 +174,7 @@ pub(super) fn long_name(test_node: &TestNode) -> Verdict {
 }
 
 /// M17: what a pod mounts in its volume appears there and nowhere else.
-pub(super) fn keeps_to_itself(test_node: &TestNode) -> Verdict {
+pub(super) fn mounts_do_not_propagate(test_node: &TestNode) -> Verdict {
     const INNER: &str = "conformance-mount";
     let (lifecycle, pod) = (test_node.lifecycle()?, test_node.pod("a")?);
     test_node.bring_up(&lifecycle, &pod)?;

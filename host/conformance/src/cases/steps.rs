@@ -133,7 +133,7 @@ pub(super) fn down_twice(test_node: &TestNode, step: Step) -> Verdict {
 }
 
 /// M4: a volume that was never up is down.
-pub(super) fn down_never_up(test_node: &TestNode, step: Step) -> Verdict {
+pub(super) fn down_never_taken(test_node: &TestNode, step: Step) -> Verdict {
     let (lifecycle, pod) = (test_node.lifecycle_to(step)?, test_node.pod("a")?);
     test_node.make_storage_anew()?;
     let before = test_node.snapshot()?;

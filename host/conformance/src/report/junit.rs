@@ -68,9 +68,9 @@ mod tests {
     #[test]
     fn what_a_plugin_says_cannot_break_the_xml() {
         let case = CaseReport {
-            name: "publish/stands".into(),
+            name: "publish/is-mounted".into(),
             sentence: "M1".into(),
-            says: "it stands".into(),
+            says: "it is mounted".into(),
             outcome: Outcome::Failed {
                 did: "publish".into(),
                 expected: "ok".into(),
@@ -81,7 +81,7 @@ mod tests {
         let report = Report { plugin: "a.b/c".into(), version: "1".into(), digest: "00".into(), cases: vec![case] };
         let xml = report.to_junit();
         assert!(xml.contains("tests=\"1\" failures=\"1\" skipped=\"0\""), "{xml}");
-        assert!(xml.contains("<testcase classname=\"publish\" name=\"stands\" time=\"1.042\">"), "{xml}");
+        assert!(xml.contains("<testcase classname=\"publish\" name=\"is-mounted\" time=\"1.042\">"), "{xml}");
         assert!(xml.contains("&lt;/failure&gt;\u{FFFD}[31m &quot;&amp;&quot; ]]&gt;"), "{xml}");
     }
 }
