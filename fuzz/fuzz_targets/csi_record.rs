@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use records::OnNode;
+use records::ServedVolume;
 
 // The name by which the records' files know the crate of the protocol, which would link gRPC.
 extern crate self as volhost_proto;
@@ -18,7 +18,7 @@ mod source;
 mod usage;
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(record) = serde_json::from_slice::<OnNode>(bytes) else { return };
+    let Ok(record) = serde_json::from_slice::<ServedVolume>(bytes) else { return };
     for published in record.published.values() {
         // What later calls ask of a record never fails.
         let usage = &published.usage;
@@ -26,7 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let written = serde_json::to_vec(&record).expect("a record is JSON");
     // Not compared: the last digit of a fraction in a volume's source may differ.
-    assert!(serde_json::from_slice::<OnNode>(&written).is_ok(), "it reads what it writes");
+    assert!(serde_json::from_slice::<ServedVolume>(&written).is_ok(), "it reads what it writes");
 });
 
 /// As in the driver, whose file needs gRPC.

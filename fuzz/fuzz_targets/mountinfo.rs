@@ -1,4 +1,4 @@
-//! `/proc/PID/mountinfo`. Whoever may mount chooses sources, options and mount points.
+//! `/proc/PID/mountinfo`. A process that may mount chooses sources, options and mount points.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -17,9 +17,9 @@ mod text;
 const SHOWN: usize = 303;
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Ok(manifest) = from_slice::<artifact::Manifest>(bytes) {
+    if let Ok(manifest) = from_slice::<artifact::ArtifactManifest>(bytes) {
         let written = to_value(&manifest).expect("a manifest is JSON");
-        let again: artifact::Manifest = from_value(written.clone()).expect("it reads what it writes");
+        let again: artifact::ArtifactManifest = from_value(written.clone()).expect("it reads what it writes");
         assert_eq!(to_value(&again).ok(), Some(written));
     }
     if let Ok(index) = from_slice::<artifact::Index>(bytes) {

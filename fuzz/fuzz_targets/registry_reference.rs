@@ -1,4 +1,5 @@
-//! `HOST/NAME:TAG@DIGEST`: the name of a plugin in a registry, whose parts become parts of addresses.
+//! `HOST/NAME:TAG@DIGEST`: the name of a plugin in a registry, whose parts become parts of
+//! addresses.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -21,6 +21,6 @@ fn check<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    check::<records::Record>(bytes);
+    check::<records::MountRecord>(bytes);
     check::<device_record::DeviceRecord>(bytes);
 });

@@ -1,10 +1,10 @@
 //! Compiled plugins that the nodes of all tests share, so that each plugin is compiled once for a
 //! build of volhost and not once for every node.
 //!
-//! The first node with a plugin compiles it, as any node does. Its compiled plugins are copied here,
-//! and from here into the caches of later nodes. They are trusted no more than a restarted daemon
-//! trusts its cache: it checks their digests. Tests of the compilation
-//! itself ask for a [cold](crate::NodeBuilder::cold) node.
+//! The first node with a plugin compiles it, as any node does. Its compiled plugins are copied
+//! here, and from here into the caches of later nodes. They are trusted no more than a restarted
+//! daemon trusts its cache: it checks their digests. Tests of the compilation itself ask for a
+//! [cold](crate::NodeBuilder::cold) node.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -71,7 +71,8 @@ fn copy_new(from: &Path, to: &Path, wanted: impl Fn(&str) -> bool) {
         for entry in fs::read_dir(from).into_iter().flatten().flatten() {
             let name = entry.file_name().into_string().expect("the cache's names are text");
             if name.ends_with(suffix) && wanted(&name) && !to.join(&name).exists() {
-                // Tests of other threads and processes copy, too. The cache removes what ends in `.part`.
+                // Tests of other threads and processes copy, too. The cache removes what ends in
+                // `.part`.
                 let copy = tempfile::Builder::new().suffix(".part").tempfile_in(to).expect("a copy is begun");
                 fs::copy(entry.path(), copy.path()).expect("the file is copied");
                 copy.persist(to.join(name)).expect("the copy is put in place");

@@ -167,8 +167,8 @@ impl CsiDriver {
         found.unwrap_or_else(|| panic!("{call} was not sent; there were {calls:#?}")).clone()
     }
 
-    /// Returns its folder: `calls`, `orders`, `registered`, `volumes`, and the answers of its registrar
-    /// that differ from the usual: `type`, `versions`, `endpoint`.
+    /// Returns its folder: `calls`, `orders`, `registered`, `volumes`, and the answers of its
+    /// registrar that differ from the usual: `type`, `versions`, `endpoint`.
     #[must_use]
     pub fn folder(&self) -> &std::path::Path {
         &self.folder

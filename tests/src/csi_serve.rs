@@ -19,8 +19,8 @@ pub struct CsiServe {
 }
 
 impl CsiServe {
-    /// Serves this plugin for volumes below the node's folder. `loop` keeps its images in the node's
-    /// folder `disk`.
+    /// Serves this plugin for volumes below the node's folder. `loop` keeps its images in the
+    /// node's folder `disk`.
     ///
     /// # Panics
     /// When it does not serve; its log is in the message.
@@ -75,7 +75,8 @@ impl CsiServe {
         command
     }
 
-    /// Starts it again, and once more where it is refused for the sake of a driver that was killed: see
+    /// Starts it again, and once more where it is refused for the sake of a driver that was killed:
+    /// see
     /// [`Node::start`].
     ///
     /// # Panics
@@ -103,7 +104,8 @@ impl CsiServe {
         self.process = Some(self.command(node).stdout(output).stderr(log).spawn().expect("nsenter (util-linux) runs"));
     }
 
-    /// Runs another one where it must fail, and returns what it said: with its own options, but for those that `arguments` give.
+    /// Runs another one where it must fail, and returns what it said: with its own options, but for
+    /// those that `arguments` give.
     ///
     /// # Panics
     /// When it does not end.

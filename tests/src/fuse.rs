@@ -31,14 +31,14 @@ const BUFFER: usize = 256 << 10;
 #[derive(Debug)]
 pub struct FuseServer {
     at: PathBuf,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FuseState>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct FuseState {
     /// None once the server is dead.
     device: Option<File>,
-    hangs: Hangs,
+    hangs: HangingCall,
     /// What was asked and not answered, and the opcodes.
     unanswered: BTreeMap<u64, u32>,
     /// The root's mode and group.
@@ -47,7 +47,7 @@ struct State {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hangs {
+enum HangingCall {
     Never,
     /// How full it is.
     Statfs,
@@ -72,8 +72,13 @@ impl FuseServer {
             .unwrap();
         assert!(mounted.success());
         let requests = device.try_clone().unwrap();
-        let state =
-            State { device: Some(device), hangs: Hangs::Never, unanswered: BTreeMap::new(), mode: 0o40_777, group: 0 };
+        let state = FuseState {
+            device: Some(device),
+            hangs: HangingCall::Never,
+            unanswered: BTreeMap::new(),
+            mode: 0o40_777,
+            group: 0,
+        };
         let state = Arc::new(Mutex::new(state));
         let answering = state.clone();
         std::thread::spawn(move || serve(requests, &answering));
@@ -85,7 +90,7 @@ impl FuseServer {
     /// # Panics
     /// When the server's thread has.
     pub fn hang(&self) {
-        self.state.lock().unwrap().hangs = Hangs::Statfs;
+        self.state.lock().unwrap().hangs = HangingCall::Statfs;
     }
 
     /// Stops answering every request.
@@ -93,7 +98,7 @@ impl FuseServer {
     /// # Panics
     /// When the server's thread has.
     pub fn hang_wholly(&self) {
-        self.state.lock().unwrap().hangs = Hangs::Always;
+        self.state.lock().unwrap().hangs = HangingCall::Always;
     }
 
     /// Answers what was asked meanwhile, and from now on.
@@ -102,7 +107,7 @@ impl FuseServer {
     /// When the server's thread has.
     pub fn go_on(&self) {
         let mut state = self.state.lock().unwrap();
-        state.hangs = Hangs::Never;
+        state.hangs = HangingCall::Never;
         let unanswered = std::mem::take(&mut state.unanswered);
         let Some(device) = &state.device else { return };
         for (unique, opcode) in unanswered {
@@ -118,7 +123,8 @@ impl FuseServer {
         !self.state.lock().unwrap().unanswered.is_empty()
     }
 
-    /// The server dies: every question from now on is answered by the kernel, "transport endpoint is not connected".
+    /// The server dies: every question from now on is answered by the kernel, "transport endpoint
+    /// is not connected".
     ///
     /// # Panics
     /// When the server's thread has.
@@ -130,7 +136,7 @@ impl FuseServer {
     }
 }
 
-fn serve(mut device: File, state: &Mutex<State>) {
+fn serve(mut device: File, state: &Mutex<FuseState>) {
     let mut buffer = vec![0; BUFFER];
     // The read fails when the file system is gone.
     while let Ok(length) = device.read(&mut buffer) {
@@ -142,9 +148,9 @@ fn serve(mut device: File, state: &Mutex<State>) {
             return;
         }
         let hangs = match state.hangs {
-            Hangs::Never => false,
-            Hangs::Statfs => opcode == STATFS,
-            Hangs::Always => opcode != INIT,
+            HangingCall::Never => false,
+            HangingCall::Statfs => opcode == STATFS,
+            HangingCall::Always => opcode != INIT,
         };
         if opcode == SETATTR {
             let word = |at: usize| u32::from_le_bytes(buffer[at..at + 4].try_into().unwrap());
@@ -158,7 +164,7 @@ fn serve(mut device: File, state: &Mutex<State>) {
         match opcode {
             FORGET | BATCH_FORGET => {}
             INTERRUPT => {
-                // Whoever asked was killed, and wants no answer any more.
+                // The caller was killed, and wants no answer any more.
                 let asked = u64::from_le_bytes(buffer[40..48].try_into().unwrap());
                 if state.unanswered.remove(&asked).is_some() {
                     answer(&device, asked, 4, &[]);
@@ -172,7 +178,7 @@ fn serve(mut device: File, state: &Mutex<State>) {
     }
 }
 
-fn reply(device: &File, unique: u64, opcode: u32, state: &State) {
+fn reply(device: &File, unique: u64, opcode: u32, state: &FuseState) {
     match opcode {
         INIT => answer(device, unique, 0, &init()),
         GETATTR | SETATTR => answer(device, unique, 0, &attributes(state)),
@@ -190,7 +196,7 @@ fn answer(mut device: &File, unique: u64, error: i32, body: &[u8]) {
     reply.extend((-error).to_le_bytes());
     reply.extend(unique.to_le_bytes());
     reply.extend(body);
-    // Whoever asked may have been killed meanwhile.
+    // The caller may have been killed meanwhile.
     let _ = device.write_all(&reply);
 }
 
@@ -206,7 +212,7 @@ fn init() -> Vec<u8> {
 }
 
 /// Whatever is looked for is another folder like the root; to be asked for again each time.
-fn entry(state: &State) -> Vec<u8> {
+fn entry(state: &FuseState) -> Vec<u8> {
     let mut reply = 2_u64.to_le_bytes().to_vec();
     reply.resize(40, 0);
     reply.extend(&attributes(state)[16..]);
@@ -214,7 +220,7 @@ fn entry(state: &State) -> Vec<u8> {
 }
 
 /// The root: an empty folder; to be asked for again each time.
-fn attributes(state: &State) -> Vec<u8> {
+fn attributes(state: &FuseState) -> Vec<u8> {
     let mut reply = vec![0; 16];
     let mut root = vec![0; 88];
     root[0..8].copy_from_slice(&1_u64.to_le_bytes());

@@ -1,5 +1,5 @@
-//! What the end-to-end tests share: a node of their own, in a mount namespace of its own, with the real daemon, real plugins
-//! and real mounts.
+//! What the end-to-end tests share: a node of their own, in a mount namespace of its own, with the
+//! real daemon, real plugins and real mounts.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
 

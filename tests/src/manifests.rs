@@ -1,6 +1,7 @@
 //! Manifests for the tests, as short as can be.
 
-/// A pod whose one container uses every volume. `volumes` are YAML flow maps: `name: a, emptyDir: {}`.
+/// A pod whose one container uses every volume. `volumes` are YAML flow maps:
+/// `name: a, emptyDir: {}`.
 pub fn pod(name: &str, uid: &str, volumes: &[&str]) -> String {
     let names: Vec<&str> = volumes
         .iter()
@@ -25,7 +26,8 @@ pub fn local_volume(name: &str, path: &str, node: &str) -> String {
     )
 }
 
-/// A PersistentVolume of an image file, with further lines of its `spec`, and the claim that is bound to it.
+/// A PersistentVolume of an image file, with further lines of its `spec`, and the claim that is
+/// bound to it.
 pub fn loop_volume(name: &str, image: &str, fs_type: &str, size: &str, more: &str) -> String {
     let block = if more.contains("volumeMode: Block") { "\n  volumeMode: Block" } else { "" };
     format!(

@@ -80,7 +80,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Runs a shell script in the node's namespace before the daemon starts; `$NODE` is the node's folder.
+    /// Runs a shell script in the node's namespace before the daemon starts; `$NODE` is the node's
+    /// folder.
     #[must_use]
     pub fn prepare(mut self, script: &str) -> Self {
         self.prepare = Some(script.to_owned());
@@ -292,7 +293,8 @@ impl Node {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let writer = OwnedFd::from(writer);
         let log = std::fs::File::options().create(true).append(true).open(self.log_file()).expect("the log opens");
-        // Standard input is the one descriptor besides output that a child can be given without unsafe code.
+        // Standard input is the one descriptor besides output that a child can be given without
+        // unsafe code.
         command
             .args(["--ready-file", "/proc/self/fd/0"])
             .stdin(Stdio::from(writer))
@@ -454,8 +456,8 @@ impl Node {
         self.ok(&["wait", "pod", pod, "--for", "unmounted", "--timeout", &timeout()]);
     }
 
-    /// Waits until `volhost wait` gives a reason with all these words why the pod is not mounted, and
-    /// returns all it said.
+    /// Waits until `volhost wait` gives a reason with all these words why the pod is not mounted,
+    /// and returns all it said.
     ///
     /// # Panics
     /// When the pod is mounted, or after [`TIMEOUT`].

@@ -1,4 +1,5 @@
-//! The registry of the distribution project (Debian's package docker-registry), on a free port of this machine.
+//! The registry of the distribution project (Debian's package docker-registry), on a free port of
+//! this machine.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
@@ -27,7 +28,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// One that anybody may use, without TLS.
+    /// One without authentication and TLS.
     ///
     /// # Panics
     /// When it does not start.
@@ -85,7 +86,7 @@ impl Registry {
                 break address.parse().expect("an address");
             }
         };
-        // Nobody reads on; a full pipe would stop it.
+        // The test reads no further; a full pipe would stop it.
         std::thread::spawn(move || log.for_each(drop));
         Self { folder, address, plain, process }
     }

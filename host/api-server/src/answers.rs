@@ -5,8 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use volhost_api::pb;
 use volhost_core::{VolumeStatus, WaitFailure};
 use volhost_model::view::UsageView;
-use volhost_node::engine::requests::{AddedPod, MountView, MountedVolume, PodSelector, RequestError};
-use volhost_volume_ops::stats::StandingVolume;
+use volhost_node::event_loop::requests::{AddedPod, MountView, MountedVolume, PodSelector, RequestError};
+use volhost_volume_ops::stats::MeteredVolume;
 
 /// Reads the pod that a request names.
 ///
@@ -51,7 +51,7 @@ fn volume_standing(status: VolumeStatus, now_us: u64) -> pb::VolumeStanding {
 }
 
 /// The measured usage of a volume.
-pub(super) fn volume_stats(volume: &StandingVolume, usage: UsageView) -> pb::VolumeStats {
+pub(super) fn volume_stats(volume: &MeteredVolume, usage: UsageView) -> pb::VolumeStats {
     pb::VolumeStats {
         pod_uid: volume.pod.to_string(),
         unique_name: volume.volume.to_string(),

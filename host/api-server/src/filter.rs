@@ -5,7 +5,7 @@ use volhost_model::view::{
 };
 
 use volhost_api::pb;
-use volhost_node::engine::requests::Snapshot;
+use volhost_node::event_loop::requests::Snapshot;
 
 /// The selection of a list request. Empty fields select everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -104,7 +104,8 @@ impl Filter {
     }
 }
 
-/// Whether the event is about this object, or about a part of it (`pod default/web volume data` belongs to `pod default/web`).
+/// Whether the event is about this object, or about a part of it (`pod default/web volume data`
+/// belongs to `pod default/web`).
 pub(super) fn event_is_about(event: &EventView, object: &str) -> bool {
     object.is_empty() || event.object.strip_prefix(object).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }

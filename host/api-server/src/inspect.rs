@@ -12,24 +12,24 @@ use super::status::refused;
 use super::watch;
 use volhost_api::pb;
 use volhost_api::pb::inspect_server::Inspect;
-use volhost_node::engine::EngineHandle;
-use volhost_node::engine::requests::Snapshot;
-use volhost_volume_ops::stats::StandingVolume;
+use volhost_node::event_loop::NodeHandle;
+use volhost_node::event_loop::requests::Snapshot;
+use volhost_volume_ops::stats::MeteredVolume;
 
-/// Answers from the engine's snapshots.
+/// Answers from the node's snapshots.
 #[derive(Debug, Clone)]
 pub(super) struct InspectService {
-    engine: EngineHandle,
+    node: NodeHandle,
     shutdown: CancellationToken,
 }
 
 impl InspectService {
-    pub(super) const fn new(engine: EngineHandle, shutdown: CancellationToken) -> Self {
-        Self { engine, shutdown }
+    pub(super) const fn new(node: NodeHandle, shutdown: CancellationToken) -> Self {
+        Self { node, shutdown }
     }
 
     async fn snapshot(&self) -> Result<Snapshot, Status> {
-        self.engine.snapshot().await.map_err(|error| refused(&error))
+        self.node.snapshot().await.map_err(|error| refused(&error))
     }
 }
 
@@ -70,7 +70,7 @@ impl Inspect for InspectService {
 
     async fn list_claims(&self, request: Request<pb::ListRequest>) -> Result<Response<pb::ListClaimsResponse>, Status> {
         let filter = Filter::from(request.into_inner());
-        let listed = self.engine.claims().await.map_err(|error| refused(&error))?;
+        let listed = self.node.claims().await.map_err(|error| refused(&error))?;
         let claims = filter.claims(listed.claims).map(Into::into).collect();
         Ok(Response::new(pb::ListClaimsResponse { claims }))
     }
@@ -80,7 +80,7 @@ impl Inspect for InspectService {
         request: Request<pb::ListRequest>,
     ) -> Result<Response<pb::ListPersistentVolumesResponse>, Status> {
         let filter = Filter::from(request.into_inner());
-        let listed = self.engine.claims().await.map_err(|error| refused(&error))?;
+        let listed = self.node.claims().await.map_err(|error| refused(&error))?;
         let volumes = filter.persistent_volumes(listed.volumes).map(Into::into).collect();
         Ok(Response::new(pb::ListPersistentVolumesResponse { volumes }))
     }
@@ -99,8 +99,8 @@ impl Inspect for InspectService {
         request: Request<pb::ListRequest>,
     ) -> Result<Response<pb::VolumeStatsResponse>, Status> {
         let filter = Filter::from(request.into_inner());
-        let mounted = filter.volumes(self.snapshot().await?).filter_map(|volume| StandingVolume::of(&volume)).collect();
-        let volumes = self.engine.volume_stats(mounted).await.map_err(|error| refused(&error))?;
+        let mounted = filter.volumes(self.snapshot().await?).filter_map(|volume| MeteredVolume::of(&volume)).collect();
+        let volumes = self.node.volume_stats(mounted).await.map_err(|error| refused(&error))?;
         let volumes = volumes.into_iter().map(|(volume, usage)| volume_stats(&volume, usage)).collect();
         Ok(Response::new(pb::VolumeStatsResponse { volumes }))
     }
@@ -110,7 +110,7 @@ impl Inspect for InspectService {
         request: Request<pb::ListEventsRequest>,
     ) -> Result<Response<pb::ListEventsResponse>, Status> {
         let request = request.into_inner();
-        let events = self.engine.events(request.after).await.map_err(|error| refused(&error))?;
+        let events = self.node.events(request.after).await.map_err(|error| refused(&error))?;
         let events =
             events.into_iter().filter(|event| event_is_about(event, &request.object)).map(Into::into).collect();
         Ok(Response::new(pb::ListEventsResponse { events }))
@@ -119,11 +119,11 @@ impl Inspect for InspectService {
     type WatchStream = Pin<Box<dyn Stream<Item = Result<pb::WatchUpdate, Status>> + Send>>;
 
     async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        watch::watch(self.engine.clone(), request.into_inner(), self.shutdown.clone()).map(Response::new)
+        watch::watch(self.node.clone(), request.into_inner(), self.shutdown.clone()).map(Response::new)
     }
 
     async fn metrics(&self, _: Request<pb::MetricsRequest>) -> Result<Response<pb::MetricsResponse>, Status> {
-        let text = self.engine.metrics().await.map_err(|error| refused(&error))?;
+        let text = self.node.metrics().await.map_err(|error| refused(&error))?;
         Ok(Response::new(pb::MetricsResponse { text }))
     }
 

@@ -9,7 +9,7 @@
 //! | `filter` | which pods, volumes, plugins and operations a list request selects |
 //! | `answers`, `status` | the loop's answers and refusals as messages |
 //!
-//! The services keep nothing but an [`EngineHandle`](volhost_node::engine::EngineHandle): each
+//! The services keep nothing but an [`NodeHandle`](volhost_node::event_loop::NodeHandle): each
 //! answer is what the loop answered to that request.
 #![forbid(unsafe_code)]
 
@@ -23,5 +23,5 @@ pub mod socket;
 mod status;
 mod watch;
 
-pub use server::{ServeError, serve};
-pub use socket::{BindError, Listener, bind};
+pub use server::{ApiServeError, serve};
+pub use socket::{ApiListener, SocketBindError, bind};

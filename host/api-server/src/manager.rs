@@ -14,27 +14,27 @@ use super::{answers, watch};
 use volhost_api::pb;
 use volhost_api::pb::volume_manager_server::VolumeManager;
 use volhost_api::{DEFAULT_WAIT, MAX_MANIFEST_BYTES};
-use volhost_node::engine::EngineHandle;
-use volhost_node::engine::requests::ForceTarget;
-use volhost_node::engine::requests::{Added, PodSelector, RequestError};
+use volhost_node::event_loop::NodeHandle;
+use volhost_node::event_loop::requests::ForceTarget;
+use volhost_node::event_loop::requests::{Added, PodSelector, RequestError};
 use volhost_objects::{DEFAULT_NAMESPACE, Kind, ObjectKey};
 
-/// How a wait ends: the engine's answer, with the pod's failure in it.
+/// How a wait ends: the node's answer, with the pod's failure in it.
 type WaitEnd = Result<Result<(), WaitFailure>, RequestError>;
 
-/// Answers from the engine.
+/// Answers from the node.
 #[derive(Debug, Clone)]
 pub(super) struct ManagerService {
-    engine: EngineHandle,
+    node: NodeHandle,
     shutdown: CancellationToken,
 }
 
 impl ManagerService {
-    pub(super) const fn new(engine: EngineHandle, shutdown: CancellationToken) -> Self {
-        Self { engine, shutdown }
+    pub(super) const fn new(node: NodeHandle, shutdown: CancellationToken) -> Self {
+        Self { node, shutdown }
     }
 
-    /// Waits for the engine's answer, or for the end of volhost.
+    /// Waits for the node's answer, or for the end of volhost.
     async fn until_shutdown<T>(&self, answer: impl Future<Output = Result<T, RequestError>>) -> Result<T, Status> {
         tokio::select! {
             answer = answer => answer.map_err(|error| refused(&error)),
@@ -62,7 +62,7 @@ impl ManagerService {
 
     async fn mounted(&self, request: pb::PodRequest, possibly: bool) -> Result<pb::MountedVolumes, Status> {
         let pod = selector(request.pod)?;
-        let volumes = self.engine.mounted_volumes(pod, possibly).await.map_err(|error| refused(&error))?;
+        let volumes = self.node.mounted_volumes(pod, possibly).await.map_err(|error| refused(&error))?;
         Ok(pb::MountedVolumes { volumes: volumes.into_iter().map(answers::mounted_volume).collect() })
     }
 }
@@ -89,11 +89,11 @@ impl VolumeManager for ManagerService {
                 manifest.len()
             )));
         }
-        let Added { pods, warnings } = self.engine.add_objects(manifest).await.map_err(|error| refused(&error))?;
+        let Added { pods, warnings } = self.node.add_objects(manifest).await.map_err(|error| refused(&error))?;
         let mut waits = JoinSet::new();
         for pod in pods.iter().filter(|_| wait_ms > 0) {
-            let (engine, pod) = (self.engine.clone(), PodSelector::Uid(pod.uid.to_string()));
-            waits.spawn(async move { engine.wait_mounted(pod, Duration::from_millis(wait_ms)).await });
+            let (node, pod) = (self.node.clone(), PodSelector::Uid(pod.uid.to_string()));
+            waits.spawn(async move { node.wait_mounted(pod, Duration::from_millis(wait_ms)).await });
         }
         let failures = self.failures(waits).await?;
         Ok(Response::new(pb::AddPodsResponse {
@@ -108,7 +108,7 @@ impl VolumeManager for ManagerService {
         request: Request<pb::RemovePodRequest>,
     ) -> Result<Response<pb::RemovePodResponse>, Status> {
         let pod = selector(request.into_inner().pod)?;
-        self.engine.remove_pod(pod).await.map_err(|error| refused(&error))?;
+        self.node.remove_pod(pod).await.map_err(|error| refused(&error))?;
         Ok(Response::new(pb::RemovePodResponse {}))
     }
 
@@ -124,7 +124,7 @@ impl VolumeManager for ManagerService {
             ))
         })?;
         let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE.to_owned() } else { namespace };
-        let removed = self.engine.remove_object(ObjectKey::new(kind, namespace, name)).await;
+        let removed = self.node.remove_object(ObjectKey::new(kind, namespace, name)).await;
         let outcome = removed.map_err(|error| refused(&error))?;
         Ok(Response::new(pb::RemoveObjectResponse { outcome }))
     }
@@ -135,14 +135,14 @@ impl VolumeManager for ManagerService {
     ) -> Result<Response<pb::WaitResult>, Status> {
         let request = request.into_inner();
         let pod = selector(request.pod)?;
-        let result = self.until_shutdown(self.engine.wait_mounted(pod, timeout(request.timeout_ms))).await?;
+        let result = self.until_shutdown(self.node.wait_mounted(pod, timeout(request.timeout_ms))).await?;
         Ok(Response::new(wait_result(result)))
     }
 
     async fn wait_for_unmount(&self, request: Request<pb::WaitRequest>) -> Result<Response<pb::WaitResult>, Status> {
         let request = request.into_inner();
         let pod = selector(request.pod)?;
-        let result = self.until_shutdown(self.engine.wait_unmounted(pod, timeout(request.timeout_ms))).await?;
+        let result = self.until_shutdown(self.node.wait_unmounted(pod, timeout(request.timeout_ms))).await?;
         Ok(Response::new(wait_result(result)))
     }
 
@@ -155,8 +155,8 @@ impl VolumeManager for ManagerService {
         let pods = request.pods.into_iter().map(|pod| selector(Some(pod))).collect::<Result<Vec<_>, _>>()?;
         let mut waits = JoinSet::new();
         for pod in pods {
-            let engine = self.engine.clone();
-            waits.spawn(async move { engine.wait_unmounted(pod, timeout).await });
+            let node = self.node.clone();
+            waits.spawn(async move { node.wait_unmounted(pod, timeout).await });
         }
         let failures = self.failures(waits).await?;
         Ok(Response::new(pb::WaitForAllPodsUnmountResponse { failures }))
@@ -189,7 +189,7 @@ impl VolumeManager for ManagerService {
         request: Request<pb::PodRequest>,
     ) -> Result<Response<pb::GetExtraSupplementalGroupsForPodResponse>, Status> {
         let pod = selector(request.into_inner().pod)?;
-        let mut groups = self.engine.extra_supplemental_groups(pod).await.map_err(|error| refused(&error))?;
+        let mut groups = self.node.extra_supplemental_groups(pod).await.map_err(|error| refused(&error))?;
         groups.sort_unstable();
         Ok(Response::new(pb::GetExtraSupplementalGroupsForPodResponse { groups }))
     }
@@ -198,7 +198,7 @@ impl VolumeManager for ManagerService {
         &self,
         _: Request<pb::GetVolumesInUseRequest>,
     ) -> Result<Response<pb::VolumesInUse>, Status> {
-        let volumes = self.engine.volumes_in_use().await.map_err(|error| refused(&error))?;
+        let volumes = self.node.volumes_in_use().await.map_err(|error| refused(&error))?;
         Ok(Response::new(pb::VolumesInUse { volumes }))
     }
 
@@ -206,7 +206,7 @@ impl VolumeManager for ManagerService {
         &self,
         request: Request<pb::VolumesInUse>,
     ) -> Result<Response<pb::MarkVolumesAsReportedInUseResponse>, Status> {
-        self.engine.mark_reported_in_use(request.into_inner().volumes).await.map_err(|error| refused(&error))?;
+        self.node.mark_reported_in_use(request.into_inner().volumes).await.map_err(|error| refused(&error))?;
         Ok(Response::new(pb::MarkVolumesAsReportedInUseResponse {}))
     }
 
@@ -216,7 +216,7 @@ impl VolumeManager for ManagerService {
     ) -> Result<Response<pb::SetNodeAttachmentsResponse>, Status> {
         let attachments = request.into_inner().attachments.into_iter();
         let attachments = attachments.map(|one| (one.volume, one.device_path)).collect();
-        self.engine.set_node_attachments(attachments).await.map_err(|error| refused(&error))?;
+        self.node.set_node_attachments(attachments).await.map_err(|error| refused(&error))?;
         Ok(Response::new(pb::SetNodeAttachmentsResponse {}))
     }
 
@@ -225,7 +225,7 @@ impl VolumeManager for ManagerService {
         request: Request<pb::VolumeIsAttachedRequest>,
     ) -> Result<Response<pb::VolumeIsAttachedResponse>, Status> {
         let attached =
-            self.engine.volume_is_attached(request.into_inner().volume).await.map_err(|error| refused(&error))?;
+            self.node.volume_is_attached(request.into_inner().volume).await.map_err(|error| refused(&error))?;
         Ok(Response::new(pb::VolumeIsAttachedResponse { attached }))
     }
 
@@ -233,7 +233,7 @@ impl VolumeManager for ManagerService {
         &self,
         _: Request<pb::StatesSyncedRequest>,
     ) -> Result<Response<pb::StatesSyncedResponse>, Status> {
-        let synced = self.engine.states_synced().await.map_err(|error| refused(&error))?;
+        let synced = self.node.states_synced().await.map_err(|error| refused(&error))?;
         Ok(Response::new(pb::StatesSyncedResponse { synced }))
     }
 
@@ -241,12 +241,12 @@ impl VolumeManager for ManagerService {
         &self,
         _: Request<pb::SourcesReadyRequest>,
     ) -> Result<Response<pb::SourcesReadyResponse>, Status> {
-        self.engine.sources_ready().await.map_err(|error| refused(&error))?;
+        self.node.sources_ready().await.map_err(|error| refused(&error))?;
         Ok(Response::new(pb::SourcesReadyResponse {}))
     }
 
     async fn end_drain(&self, _: Request<pb::EndDrainRequest>) -> Result<Response<pb::EndDrainResponse>, Status> {
-        let was_draining = self.engine.end_drain().await.map_err(|error| refused(&error))?;
+        let was_draining = self.node.end_drain().await.map_err(|error| refused(&error))?;
         Ok(Response::new(pb::EndDrainResponse { was_draining }))
     }
 
@@ -254,7 +254,7 @@ impl VolumeManager for ManagerService {
 
     async fn drain(&self, request: Request<pb::DrainRequest>) -> Result<Response<Self::DrainStream>, Status> {
         let timeout = timeout(request.into_inner().timeout_ms);
-        Ok(Response::new(watch::drain(self.engine.clone(), timeout, self.shutdown.clone())))
+        Ok(Response::new(watch::drain(self.node.clone(), timeout, self.shutdown.clone())))
     }
 
     async fn force_unmount(
@@ -263,13 +263,13 @@ impl VolumeManager for ManagerService {
     ) -> Result<Response<pb::ForceUnmountResponse>, Status> {
         let pb::ForceUnmountRequest { pod, volume, end_server, of_node } = request.into_inner();
         let target = if of_node { ForceTarget::OfNode(volume) } else { ForceTarget::OfPod(selector(pod)?, volume) };
-        let forced = self.until_shutdown(self.engine.force_unmount(target, end_server)).await?;
+        let forced = self.until_shutdown(self.node.force_unmount(target, end_server)).await?;
         Ok(Response::new(pb::ForceUnmountResponse { server_ended: forced.server_ended }))
     }
 
     async fn get_mounts(&self, request: Request<pb::PodRequest>) -> Result<Response<pb::GetMountsResponse>, Status> {
         let pod = selector(request.into_inner().pod)?;
-        let mounts = self.until_shutdown(self.engine.mounts(pod)).await?;
+        let mounts = self.until_shutdown(self.node.mounts(pod)).await?;
         Ok(Response::new(pb::GetMountsResponse { mounts: mounts.into_iter().map(answers::mount).collect() }))
     }
 }

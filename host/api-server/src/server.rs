@@ -13,15 +13,16 @@ use tonic::transport::Server;
 use super::inspect::InspectService;
 use super::manager::ManagerService;
 use super::peer::PeerCheck;
-use super::socket::Listener;
+use super::socket::ApiListener;
 use volhost_api::MAX_MANIFEST_BYTES;
 use volhost_api::pb::inspect_server::InspectServer;
 use volhost_api::pb::volume_manager_server::VolumeManagerServer;
-use volhost_node::engine::EngineHandle;
+use volhost_node::event_loop::NodeHandle;
 
 /// The largest request taken, in bytes: a manifest and what wraps it.
 const MAX_REQUEST_BYTES: usize = MAX_MANIFEST_BYTES + (64 << 10);
-/// Calls that one connection may have open. Waits and watches are long; a caller with more opens another connection.
+/// Calls that one connection may have open. Waits and watches are long; a caller with more opens
+/// another connection.
 const MAX_CALLS_PER_CONNECTION: u32 = 1024;
 /// The largest header block of a call, in bytes; ours need a few hundred.
 const MAX_HEADER_BYTES: u32 = 16 << 10;
@@ -30,7 +31,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
 
 /// Why the server ended early.
 #[derive(Debug, Error)]
-pub enum ServeError {
+pub enum ApiServeError {
     /// The listener was handed to a server before.
     #[error("the socket is served already")]
     Taken,
@@ -42,20 +43,21 @@ pub enum ServeError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// Serves the API until `shutdown` is cancelled: then no new call is taken, waits and watches end with `UNAVAILABLE`, running calls
-/// get a few seconds to end, and the socket file is removed.
+/// Serves the API until `shutdown` is cancelled: then no new call is taken, waits and watches end
+/// with `UNAVAILABLE`, running calls get a few seconds to end, and the socket file is removed.
 ///
-/// Must run in a tokio runtime. Cancel-safe: dropped, it cuts every connection and removes the socket file.
+/// Must run in a tokio runtime. Cancel-safe: dropped, it cuts every connection and removes the
+/// socket file.
 ///
 /// # Errors
-/// [`ServeError`] when it could not begin or the transport failed.
+/// [`ApiServeError`] when it could not begin or the transport failed.
 pub async fn serve(
-    mut listener: Listener,
-    handle: EngineHandle,
+    mut listener: ApiListener,
+    handle: NodeHandle,
     shutdown: CancellationToken,
-) -> Result<(), ServeError> {
-    let socket = listener.take_socket().ok_or(ServeError::Taken)?;
-    let incoming = UnixListenerStream::new(UnixListener::from_std(socket).map_err(ServeError::Accept)?);
+) -> Result<(), ApiServeError> {
+    let socket = listener.take_socket().ok_or(ApiServeError::Taken)?;
+    let incoming = UnixListenerStream::new(UnixListener::from_std(socket).map_err(ApiServeError::Accept)?);
     let peers = PeerCheck::for_owner(rustix::process::geteuid().as_raw());
     let manager = VolumeManagerServer::new(ManagerService::new(handle.clone(), shutdown.clone()))
         .max_decoding_message_size(MAX_REQUEST_BYTES)

@@ -1,8 +1,8 @@
 //! The socket file.
 //!
-//! A lock file beside it (`volhost.sock.lock`) says whether a living volhost owns the socket: the kernel drops the lock with the
-//! process, however it ends. So a socket that a dead daemon left is replaced without guessing, and two daemons that start at the
-//! same time cannot both win.
+//! A lock file beside it (`volhost.sock.lock`) says whether a living volhost owns the socket: the
+//! kernel drops the lock with the process, however it ends. So a socket that a dead daemon left is
+//! replaced without guessing, and two daemons that start at the same time cannot both win.
 //!
 //! ```text
 //! lock taken? --no--> InUse
@@ -24,16 +24,18 @@ use rustix::fs::{FlockOperation, Mode, OFlags, chmod, flock};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use thiserror::Error;
 
-/// The longest path of a unix socket: the kernel's `sun_path` has 108 bytes, and the last is the closing NUL.
+/// The longest path of a unix socket: the kernel's `sun_path` has 108 bytes, and the last is the
+/// closing NUL.
 pub const MAX_SOCKET_PATH_BYTES: usize = 107;
-/// Connections that may wait to be accepted; more callers than that get an error instead of a place in the queue.
+/// Connections that may wait to be accepted; more callers than that get an error instead of a place
+/// in the queue.
 const BACKLOG: i32 = 128;
 /// Only the owner may connect.
 const SOCKET_MODE: u32 = 0o600;
 
 /// Why the socket could not be made. Each names the path and the way out.
 #[derive(Debug, Error)]
-pub enum BindError {
+pub enum SocketBindError {
     /// The path does not fit into the kernel's address.
     #[error(
         "the socket path {path} has {bytes} bytes, {MAX_SOCKET_PATH_BYTES} at most; choose a shorter one with --socket"
@@ -104,9 +106,10 @@ pub enum BindError {
     },
 }
 
-/// A bound socket. Dropping it removes the file, if it is still the one that was made, and then the lock.
+/// A bound socket. Dropping it removes the file, if it is still the one that was made, and then the
+/// lock.
 #[derive(Debug)]
-pub struct Listener {
+pub struct ApiListener {
     socket: Option<UnixListener>,
     path: PathBuf,
     identity: (u64, u64),
@@ -114,7 +117,7 @@ pub struct Listener {
     _lock: File,
 }
 
-impl Listener {
+impl ApiListener {
     /// Where it listens.
     pub fn path(&self) -> &Path {
         &self.path
@@ -126,15 +129,15 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for ApiListener {
     fn drop(&mut self) {
         drop(self.socket.take());
         if identity(&self.path).is_ok_and(|found| found == self.identity) {
             // Nothing is left to do if it fails: the next start replaces a socket without a server.
             let _ = fs::remove_file(&self.path);
         }
-        // With the lock held: a process that opens the file afterwards creates a new one, and a process that has the old one open sees that
-        // it is gone.
+        // With the lock held: a process that opens the file afterwards creates a new one, and a
+        // process that has the old one open sees that it is gone.
         let _ = fs::remove_file(&self.lock_path);
     }
 }
@@ -143,21 +146,22 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
-/// Makes the socket: its folder if it is missing, mode 0600 before anyone can connect, an abandoned one replaced.
+/// Makes the socket: its folder if it is missing, mode 0600 before a client can connect, an
+/// abandoned one replaced.
 ///
 /// # Errors
-/// [`BindError`]; nothing that exists is changed then, except that an abandoned socket may be gone.
-pub fn bind(path: &Path) -> Result<Listener, BindError> {
+/// [`SocketBindError`]; nothing that exists is changed then, except that an abandoned socket may be gone.
+pub fn bind(path: &Path) -> Result<ApiListener, SocketBindError> {
     let shown = path.display().to_string();
     let bytes = path.as_os_str().len();
     if bytes > MAX_SOCKET_PATH_BYTES {
-        return Err(BindError::PathTooLong { path: shown, bytes });
+        return Err(SocketBindError::PathTooLong { path: shown, bytes });
     }
     let Some(name) = path.file_name() else {
-        return Err(BindError::NoFileName { path: shown });
+        return Err(SocketBindError::NoFileName { path: shown });
     };
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder).map_err(|source| BindError::Folder { path: shown.clone(), source })?;
+        fs::create_dir_all(folder).map_err(|source| SocketBindError::Folder { path: shown.clone(), source })?;
     }
     let mut lock_name = name.to_os_string();
     lock_name.push(".lock");
@@ -165,13 +169,13 @@ pub fn bind(path: &Path) -> Result<Listener, BindError> {
     let lock = lock(&lock_path, &shown)?;
     clear(path, &shown)?;
     let socket = listen(path, &shown)?;
-    let identity = identity(path).map_err(|source| BindError::Listen { path: shown, step: "stat", source })?;
-    Ok(Listener { socket: Some(socket), path: path.to_path_buf(), identity, lock_path, _lock: lock })
+    let identity = identity(path).map_err(|source| SocketBindError::Listen { path: shown, step: "stat", source })?;
+    Ok(ApiListener { socket: Some(socket), path: path.to_path_buf(), identity, lock_path, _lock: lock })
 }
 
 /// Takes the lock, and writes our process id into the file for the message of a second daemon.
-fn lock(path: &Path, socket: &str) -> Result<File, BindError> {
-    let failed = |source| BindError::Lock { path: path.display().to_string(), source };
+fn lock(path: &Path, socket: &str) -> Result<File, SocketBindError> {
+    let failed = |source| SocketBindError::Lock { path: path.display().to_string(), source };
     loop {
         let mut file = OpenOptions::new()
             .read(true)
@@ -189,12 +193,13 @@ fn lock(path: &Path, socket: &str) -> Result<File, BindError> {
                 // The number only helps the reader; without it the message still says what to do.
                 let _ = Read::take(&file, 16).read_to_string(&mut pid);
                 let owner = pid.trim().parse::<u32>().map_or_else(|_| String::new(), |pid| format!(" (process {pid})"));
-                return Err(BindError::InUse { path: socket.to_owned(), owner });
+                return Err(SocketBindError::InUse { path: socket.to_owned(), owner });
             }
             Err(error) => return Err(failed(error.into())),
         }
         let ours = file.metadata().map_err(failed)?;
-        // The owner before us may have removed the file between our open and our lock: then our lock guards nothing.
+        // The owner before us may have removed the file between our open and our lock: then our
+        // lock guards nothing.
         if identity(path).is_ok_and(|found| found == (ours.dev(), ours.ino())) {
             file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(failed)?;
             return Ok(file);
@@ -203,27 +208,29 @@ fn lock(path: &Path, socket: &str) -> Result<File, BindError> {
 }
 
 /// Removes a socket without a server. Called with the lock held.
-fn clear(path: &Path, shown: &str) -> Result<(), BindError> {
-    let replace = |source| BindError::Replace { path: shown.to_owned(), source };
+fn clear(path: &Path, shown: &str) -> Result<(), SocketBindError> {
+    let replace = |source| SocketBindError::Replace { path: shown.to_owned(), source };
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(replace(error)),
     };
     if !found.file_type().is_socket() {
-        return Err(BindError::NotASocket { path: shown.to_owned() });
+        return Err(SocketBindError::NotASocket { path: shown.to_owned() });
     }
     match UnixStream::connect(path) {
-        Ok(_) => Err(BindError::InUse { path: shown.to_owned(), owner: String::new() }),
+        Ok(_) => Err(SocketBindError::InUse { path: shown.to_owned(), owner: String::new() }),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path).map_err(replace),
         Err(error) => Err(replace(error)),
     }
 }
 
-/// Between `bind` and `listen` the kernel refuses connections, so no client connects before the mode is set.
-fn listen(path: &Path, shown: &str) -> Result<UnixListener, BindError> {
-    let failed =
-        |step| move |error: rustix::io::Errno| BindError::Listen { path: shown.to_owned(), step, source: error.into() };
+/// Between `bind` and `listen` the kernel refuses connections, so no client connects before the
+/// mode is set.
+fn listen(path: &Path, shown: &str) -> Result<UnixListener, SocketBindError> {
+    let failed = |step| {
+        move |error: rustix::io::Errno| SocketBindError::Listen { path: shown.to_owned(), step, source: error.into() }
+    };
     let address = SocketAddrUnix::new(path).map_err(failed("address"))?;
     let socket: OwnedFd = rustix::net::socket_with(
         AddressFamily::UNIX,

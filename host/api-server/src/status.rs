@@ -2,9 +2,9 @@
 
 use tonic::Status;
 
-use volhost_node::engine::requests::RequestError;
+use volhost_node::event_loop::requests::RequestError;
 
-/// The status for what the engine refused: the code for programs, the text for people.
+/// The status for what the node refused: the code for programs, the text for people.
 pub(super) fn refused(error: &RequestError) -> Status {
     let text = error.to_string();
     match error {

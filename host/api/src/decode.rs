@@ -1,5 +1,5 @@
-//! Messages as views, for the command line. A value that this build does not know, from a newer daemon, is an error that
-//! names it.
+//! Messages as views, for the command line. A value that this build does not know, from a newer
+//! daemon, is an error that names it.
 
 use thiserror::Error;
 use volhost_model::view::{

@@ -20,6 +20,6 @@ use std::time::Duration;
 /// How long a wait without a timeout of its own lasts: the kubelet's 2 min 3 s.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(123);
 
-/// The largest manifest that `AddPods` takes, in bytes. The largest object etcd stores is 1.5 MiB; a
-/// manifest may hold several.
+/// The largest manifest that `AddPods` takes, in bytes. The largest object etcd stores is 1.5 MiB;
+/// a manifest may contain several.
 pub const MAX_MANIFEST_BYTES: usize = 8 << 20;

@@ -13,8 +13,9 @@ use super::wait::explain;
 use volhost_api::MAX_MANIFEST_BYTES;
 use volhost_api::pb;
 
-/// Sends each file's objects. A file is applied wholly or not at all; files before a bad one stay applied. With `--complete`, then declares
-/// that there are no other pods. With `--wait` it returns once their pods are mounted.
+/// Sends each file's objects. A file is applied wholly or not at all; files before a bad one stay
+/// applied. With `--complete`, then declares that there are no other pods. With `--wait` it returns
+/// once their pods are mounted.
 pub(super) async fn run(arguments: &ApplyArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     let mut client = Client::connect(socket).await?;
     let timeout = arguments.timeout.0;

@@ -60,7 +60,8 @@ Exit codes:
   3  the daemon cannot be reached
   4  a plugin could not be tested (conformance)";
 
-/// volhost mounts pods' volumes on this node; every volume plugin is a sandboxed WebAssembly component.
+/// volhost mounts pods' volumes on this node; every volume plugin is a sandboxed WebAssembly
+/// component.
 #[derive(Debug, Parser)]
 #[command(name = "volhost", version, disable_version_flag = true, help_template = HELP, after_help = AFTER_HELP, max_term_width = 100)]
 pub(super) struct Cli {
@@ -120,7 +121,8 @@ pub(super) enum Command {
     Drain(DrainArguments),
     /// End a drain: mount volumes again for the pods that want them
     Uncordon,
-    /// Detach a volume whose storage does not answer (lazy unmount); data not written yet may be lost
+    /// Detach a volume whose storage does not answer (lazy unmount); data not written yet may be
+    /// lost
     #[command(
         after_help = "For the volume of a pod that is gone, if it cannot be unmounted, and for a volume that hangs while it is mounted. An event reports it. The kernel releases the file system with its last user."
     )]
@@ -175,7 +177,8 @@ pub(super) enum Command {
 /// What this program starts itself for.
 #[derive(Debug, Subcommand)]
 pub(super) enum InternalCommand {
-    /// Compile a plugin: WebAssembly on standard input, machine code on standard output, no privileges.
+    /// Compile a plugin: WebAssembly on standard input, machine code on standard output, no
+    /// privileges.
     CompilePlugin,
     /// Read what program to become, drop the privileges that it is not to have, and become it.
     RunProgram,
@@ -224,7 +227,8 @@ pub(super) struct GetArguments {
     /// What to list
     #[arg(hide_possible_values = true, value_name = "pods|volumes|plugins|drivers|operations|pvc|pv")]
     pub(super) kind: ListKind,
-    /// Only this one: a pod's NAME or NS/NAME, a volume's NAME or NS/POD/NAME, a plugin's VENDOR/NAME, a driver's name
+    /// Only this one: a pod's NAME or NS/NAME, a volume's NAME or NS/POD/NAME, a plugin's
+    /// VENDOR/NAME, a driver's name
     pub(super) name: Option<String>,
     /// Only what belongs to pods of this namespace
     #[arg(short, long, value_name = "NS")]
@@ -260,7 +264,8 @@ pub(super) struct DescribeArguments {
     /// What to describe
     #[arg(hide_possible_values = true, value_name = "pod|volume|plugin|driver")]
     pub(super) kind: DescribeKind,
-    /// Which: a pod's NAME or NS/NAME, a volume's NAME or NS/POD/NAME, a plugin's VENDOR/NAME, a driver's name
+    /// Which: a pod's NAME or NS/NAME, a volume's NAME or NS/POD/NAME, a plugin's VENDOR/NAME, a
+    /// driver's name
     pub(super) name: String,
     /// The pod's namespace
     #[arg(short, long, value_name = "NS")]
@@ -347,7 +352,8 @@ pub(super) struct EventsArguments {
     /// Keep running and print new events
     #[arg(short, long)]
     pub(super) watch: bool,
-    /// Only events about this: pod/NS/NAME, claim/NS/NAME, volume/NAME, plugin/VENDOR/NAME, driver/NAME or file/NAME
+    /// Only events about this: pod/NS/NAME, claim/NS/NAME, volume/NAME, plugin/VENDOR/NAME,
+    /// driver/NAME or file/NAME
     #[arg(long = "for", value_name = "OBJECT")]
     pub(super) object: Option<String>,
     /// How to print
@@ -407,7 +413,8 @@ pub(super) struct ApplyArguments {
     /// File with objects in YAML or JSON; `-` reads standard input; give it several times
     #[arg(short, long = "file", value_name = "FILE", required_unless_present = "complete")]
     pub(super) files: Vec<PathBuf>,
-    /// Afterwards, declare that there are no other pods: after a restart of the machine, leftovers of others are removed
+    /// Afterwards, declare that there are no other pods: after a restart of the machine, leftovers
+    /// of others are removed
     #[arg(long)]
     pub(super) complete: bool,
     /// Wait until every volume of the files' pods is mounted; exit code 1 when one is not
@@ -424,19 +431,22 @@ pub(super) struct DeleteArguments {
     /// What to remove: a pod, a claim, or another object, by its kind in lower case
     #[arg(hide_possible_values = true, value_name = "pod|pvc|pv|sc|configmap|secret|...")]
     pub(super) kind: RemovedKind,
-    /// Which: NS/NAME, or NAME in the namespace `default`; a PersistentVolume, for example, has no namespace
+    /// Which: NS/NAME, or NAME in the namespace `default`; a PersistentVolume, for example, has no
+    /// namespace
     pub(super) name: String,
 }
 
 /// `force-unmount`.
 #[derive(Debug, Args)]
 pub(super) struct ForceUnmountArguments {
-    /// Which volume: NS/POD/VOLUME, or POD/VOLUME in the namespace `default`; with --of-node, the volume's unique name
+    /// Which volume: NS/POD/VOLUME, or POD/VOLUME in the namespace `default`; with --of-node, the
+    /// volume's unique name
     pub(super) name: String,
     /// The staging mount of a volume that no pod uses or wants, instead of a pod's mount
     #[arg(long)]
     pub(super) of_node: bool,
-    /// If it is a FUSE file system, abort the connection to its server first: processes that wait for it get an error
+    /// If it is a FUSE file system, abort the connection to its server first: processes that wait
+    /// for it get an error
     #[arg(long)]
     pub(super) end_server: bool,
 }
@@ -494,7 +504,8 @@ pub(super) enum PluginCommand {
     Inspect {
         /// The .wasm file
         file: PathBuf,
-        /// The configuration file with the grants [default: the grants of the plugins that come with volhost]
+        /// The configuration file with the grants [default: the grants of the plugins that come
+        /// with volhost]
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
         /// Keep compiled plugins in this folder for the next command [default: they are not kept]
@@ -514,7 +525,8 @@ pub(super) enum PluginCommand {
         after_help = "The login is that of docker (`docker login HOST`), or VOLHOST_REGISTRY_USER and VOLHOST_REGISTRY_PASSWORD. Prints the reference with the digest that pins the plugin.\n\nExamples:\n  volhost plugin publish registry.example.com/acme/archive:1.0 target/plugins/archive.wasm"
     )]
     Publish(PublishArguments),
-    /// Get a plugin from an OCI registry, with its signature; a running daemon loads it from its plugin folder
+    /// Get a plugin from an OCI registry, with its signature; a running daemon loads it from its
+    /// plugin folder
     #[command(
         after_help = "The plugin is neither run nor interpreted: the daemon checks signature and grants when it loads it.\n\nExamples:\n  volhost plugin pull registry.example.com/acme/archive:1.0 --out /var/lib/volhost/plugins\n  volhost plugin pull registry.example.com/acme/archive@sha256:... && volhost plugin inspect archive.wasm"
     )]

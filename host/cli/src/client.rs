@@ -13,7 +13,8 @@ use super::error::CliError;
 use volhost_api::pb::inspect_client::InspectClient;
 use volhost_api::pb::volume_manager_client::VolumeManagerClient;
 
-/// How long the daemon may take for an answer without a wait. It takes milliseconds even with tens of thousands of volumes.
+/// How long the daemon may take for an answer without a wait. It takes milliseconds even with tens
+/// of thousands of volumes.
 pub(super) const ANSWER_TIME: Duration = Duration::from_secs(30);
 
 /// How often a command that waits tries to connect to a daemon that does not listen yet.
@@ -36,7 +37,8 @@ impl Client {
     /// [`CliError::Unreachable`] has what was found at the path and the way out.
     pub(super) async fn connect(socket: &Path) -> Result<Self, CliError> {
         let unreachable = |why: String| CliError::Unreachable { socket: socket.to_path_buf(), why };
-        // Connected here and passed on, so that the kernel's error is not wrapped in the transport's.
+        // Connected here and passed on, so that the kernel's error is not wrapped in the
+        // transport's.
         let stream = UnixStream::connect(socket).await.map_err(|error| unreachable(explain(&error)))?;
         let mut stream = Some(TokioIo::new(stream));
         let connector = tower::service_fn(move |_| {
@@ -62,8 +64,9 @@ impl Client {
         })
     }
 
-    /// Connects as soon as the daemon listens, for a command that waits anyway: `volhost run &` and the next line of a script run at
-    /// the same time. Calls `not_yet` once if it does not listen at first.
+    /// Connects as soon as the daemon listens, for a command that waits anyway: `volhost run &` and
+    /// the next line of a script run at the same time. Calls `not_yet` once if it does not listen
+    /// at first.
     ///
     /// # Errors
     /// As [`Client::connect`], when the daemon does not listen after this long.
@@ -118,9 +121,11 @@ fn no_answer() -> String {
 /// Explains the kernel's error of `connect`.
 fn explain(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "there is no socket; is the daemon running (volhost run)? If it listens elsewhere, \
-             name its socket with --socket or VOLHOST_SOCKET"
-            .to_owned(),
+        io::ErrorKind::NotFound => {
+            "there is no socket; is the daemon running (volhost run)? If it listens on another socket, \
+             name that with --socket or VOLHOST_SOCKET"
+                .to_owned()
+        }
         io::ErrorKind::ConnectionRefused => {
             "no program listens there: the daemon has ended, or the file is no socket; start it with `volhost run`"
                 .to_owned()

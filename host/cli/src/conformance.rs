@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use volhost_conformance::{Outcome, Report, Subject, SubjectError, Suite, SuiteError, Surroundings, case_names};
+use volhost_conformance::{CaseOutcome, HostServices, Report, Subject, SubjectError, Suite, SuiteError, case_names};
 use volhost_model::visible::visible_json;
 use volhost_runtime::Compiler;
 
@@ -72,8 +72,8 @@ pub(super) fn run(arguments: &ConformanceArguments, output: &mut Output) -> Resu
     let program = std::env::current_exe().map_err(|error| CliError::Untested(error.to_string()))?;
     let compiler = Compiler { program, args: vec!["internal".into(), "compile-plugin".into()] };
     let subject = subject.map_err(|error| wrong_case_file(&error))?;
-    let surroundings = Surroundings { cache: arguments.cache_dir.clone(), ..Surroundings::new(compiler) };
-    let suite = Suite::new(subject, surroundings, &arguments.only).map_err(|error| untested(&error))?;
+    let services = HostServices { cache: arguments.cache_dir.clone(), ..HostServices::new(compiler) };
+    let suite = Suite::new(subject, services, &arguments.only).map_err(|error| untested(&error))?;
     let report = tested(&suite, arguments.output, output)?;
     match arguments.output {
         ReportFormat::Text => output.line(&format!("\n{}", printable(&report.summary())))?,
@@ -93,7 +93,8 @@ pub(super) fn run(arguments: &ConformanceArguments, output: &mut Output) -> Resu
     }
 }
 
-/// Runs the suite, and prints each case as it ends: text on standard output, else progress on standard error.
+/// Runs the suite, and prints each case as it ends: text on standard output, else progress on
+/// standard error.
 fn tested(suite: &Suite, format: ReportFormat, output: &mut Output) -> Result<Report, CliError> {
     let (all, mut ended, mut printed) = (suite.len(), 0_usize, Ok(()));
     let run = suite.run(|case| {
@@ -104,9 +105,9 @@ fn tested(suite: &Suite, format: ReportFormat, output: &mut Output) -> Result<Re
             printed = lines.try_for_each(|line| output.line(&line)).and_then(|()| output.flush());
         } else {
             let word = match case.outcome {
-                Outcome::Passed => "passed",
-                Outcome::Failed { .. } => "FAILED",
-                Outcome::NotApplicable { .. } => "not applicable",
+                CaseOutcome::Passed => "passed",
+                CaseOutcome::Failed { .. } => "FAILED",
+                CaseOutcome::NotApplicable { .. } => "not applicable",
             };
             output.note(&format!("{ended} of {all}: {} {word}", case.name));
         }

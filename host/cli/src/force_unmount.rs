@@ -9,7 +9,8 @@ use super::names;
 use super::output::Output;
 use volhost_api::pb;
 
-/// How long the kernel may take: it does not wait for the storage, but a machine with many mounts is slow.
+/// How long the kernel may take: it does not wait for the storage, but a machine with many mounts
+/// is slow.
 const TIME: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Detaches the mount of a volume, even if it is in use.

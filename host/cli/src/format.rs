@@ -30,7 +30,8 @@ pub(super) fn age(since_us: u64, now_us: u64) -> String {
     }
 }
 
-/// A duration in milliseconds, and in seconds from ten on: `0.84ms`, `123ms`, `12.3s`. Empty if it has not ended.
+/// A duration in milliseconds, and in seconds from ten on: `0.84ms`, `123ms`, `12.3s`. Empty if it
+/// has not ended.
 pub(super) fn took(since_us: u64, ready_at_us: Option<u64>) -> String {
     let Some(micros) = ready_at_us.map(|ready| ready.saturating_sub(since_us)) else {
         return String::new();

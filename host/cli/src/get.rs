@@ -9,7 +9,7 @@ use super::client::Client;
 use super::columns;
 use super::error::CliError;
 use super::format::now_us;
-use super::list::{self, Query, View, Watch};
+use super::list::{self, ListStream, Query, View};
 use super::output::Output;
 use super::structured;
 use super::table::Table;
@@ -67,7 +67,7 @@ pub(super) struct Printer {
 
 /// A change, as `-w -o json` prints it.
 #[derive(Serialize)]
-struct Changed<'a> {
+struct ChangeLine<'a> {
     r#type: &'static str,
     object: &'a View,
 }
@@ -112,7 +112,7 @@ impl Printer {
     }
 
     fn change(&mut self, change: Type, view: &View) -> Result<String, CliError> {
-        let changed = Changed {
+        let changed = ChangeLine {
             r#type: match change {
                 Type::Deleted => "DELETED",
                 Type::Modified => "MODIFIED",
@@ -131,7 +131,7 @@ impl Printer {
     pub(super) async fn follow(
         &mut self,
         views: Vec<View>,
-        mut watch: Watch,
+        mut watch: ListStream,
         client: &Client,
         output: &mut Output,
     ) -> Result<(), CliError> {

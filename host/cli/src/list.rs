@@ -1,4 +1,5 @@
-//! Objects as the API streams them. `get` and `get -w` are one call: the second continues where the first ends.
+//! Objects as the API streams them. `get` and `get -w` are one call: the second continues where the
+//! first ends.
 
 use std::path::Path;
 
@@ -94,7 +95,7 @@ impl Query {
 
 /// A list that can be followed.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct ListStream {
     stream: Streaming<WatchUpdate>,
 }
 
@@ -102,14 +103,18 @@ pub(super) struct Watch {
 ///
 /// # Errors
 /// The daemon's refusal, or that the connection broke.
-pub(super) async fn begin(client: &mut Client, socket: &Path, query: Query) -> Result<(Vec<View>, Watch), CliError> {
+pub(super) async fn begin(
+    client: &mut Client,
+    socket: &Path,
+    query: Query,
+) -> Result<(Vec<View>, ListStream), CliError> {
     let request = WatchRequest {
         kind: query.kind.into(),
         filter: Some(query.filter),
         events: Some(ListEventsRequest { after: 0, object: query.object }),
     };
     let stream = super::client::within(ANSWER_TIME, socket, client.inspect.watch(request)).await?;
-    let mut watch = Watch { stream };
+    let mut watch = ListStream { stream };
     let mut views = Vec::new();
     while let Some((change, view)) = watch.next(client).await? {
         match view {
@@ -129,7 +134,7 @@ pub(super) async fn all(client: &mut Client, socket: &Path, query: Query) -> Res
     begin(client, socket, query).await.map(|(views, _)| views)
 }
 
-impl Watch {
+impl ListStream {
     /// The next change; none when the daemon has ended the stream.
     ///
     /// # Errors

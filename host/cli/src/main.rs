@@ -44,7 +44,7 @@ mod wait;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use volhost_config::Environment;
+use volhost_config::EnvironmentVariables;
 
 use arguments::{Cli, Command, InternalCommand};
 use error::CliError;
@@ -52,7 +52,8 @@ use output::Output;
 
 /// Parses the command line, runs the command, and reports a failure.
 ///
-/// Must be called first thing in `main`, before any thread exists: the compiler child gives up its privileges here.
+/// Must be called first thing in `main`, before any thread exists: the compiler child gives up its
+/// privileges here.
 fn main() -> ExitCode {
     let matches = arguments::command().get_matches();
     let cli = match Cli::from_arg_matches(&matches) {
@@ -74,7 +75,8 @@ fn main() -> ExitCode {
         Err(CliError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             let code = error.exit_code();
-            // What was printed before belongs before the error. If it can't be written, the error is still reported.
+            // What was printed before belongs before the error. If it can't be written, the error
+            // is still reported.
             let _ = output.flush();
             output.error(&error.to_string());
             ExitCode::from(code)
@@ -83,7 +85,7 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
-    let environment = Environment::of_process();
+    let environment = EnvironmentVariables::of_process();
     match cli.command {
         Command::Run(_) | Command::CsiServe(_) => return Err(serve::become_daemon()),
         Command::Completions { shell } => return completions::print(shell, output),

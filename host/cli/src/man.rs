@@ -38,8 +38,9 @@ fn write_pages(command: Command, folder: &Path) -> Result<(), CliError> {
     put(folder, &name, &text).map_err(|source| CliError::File { path: folder.join(name), source })
 }
 
-/// Puts a file in place of what has its name. A symbolic link of that name is replaced, not followed: root writes these pages, perhaps
-/// into a folder where other users can put links to files of root's.
+/// Puts a file in place of what has its name. A symbolic link of that name is replaced, not
+/// followed: root writes these pages, perhaps into a folder where other users can put links to
+/// files of root's.
 fn put(folder: &Path, name: &str, text: &[u8]) -> io::Result<()> {
     let mut aside = OsString::from(".");
     aside.push(format!("{name}.{}", std::process::id()));

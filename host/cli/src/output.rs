@@ -30,7 +30,8 @@ impl Output {
         self.colour
     }
 
-    /// Writes text. Characters that a reader does not see become escapes, wherever the text comes from; colours stay.
+    /// Writes text. Characters that a reader does not see become escapes, wherever the text comes
+    /// from; colours stay.
     pub(super) fn write(&mut self, text: &str) -> Result<(), CliError> {
         self.out.write_all(visible_unseen(text).as_bytes()).map_err(CliError::Output)
     }

@@ -16,7 +16,8 @@ pub(super) fn pretty_json<T: Serialize + ?Sized>(value: &T) -> Result<String, Cl
     serde_json::to_string_pretty(value).map(|text| visible_json(&text).into_owned()).map_err(failed)
 }
 
-/// YAML without an end of line. YAML has escapes in some of its styles only, so a text with such characters has them as words.
+/// YAML without an end of line. YAML has escapes in some of its styles only, so a text with such
+/// characters has them as words.
 pub(super) fn yaml<T: Serialize>(value: &T) -> Result<String, CliError> {
     let text = serde_saphyr::to_string(value).map_err(failed)?;
     let text = if text.contains(is_unseen) {

@@ -1,4 +1,5 @@
-//! Tables as kubectl prints them: columns as wide as their widest cell, three spaces between, no lines.
+//! Tables as kubectl prints them: columns as wide as their widest cell, three spaces between, no
+//! lines.
 
 use super::format::printable;
 
@@ -36,7 +37,8 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// A cell without colour. What a plugin or a manifest wrote stays on its line and cannot steer the terminal.
+    /// A cell without colour. What a plugin or a manifest wrote stays on its line and cannot steer
+    /// the terminal.
     pub(super) fn new(text: impl AsRef<str>) -> Self {
         let text = printable(text.as_ref());
         Self { text: if text.is_empty() { "-".to_owned() } else { text }, colour: None }
@@ -79,8 +81,8 @@ impl Table {
         Self { widths: header.iter().map(Cell::width).collect(), header, colour, begun: false }
     }
 
-    /// The text of these rows, after the header the first time. Columns grow and never shrink, so that later rows
-    /// stay below earlier ones.
+    /// The text of these rows, after the header the first time. Columns grow and never shrink, so
+    /// that later rows stay below earlier ones.
     pub(super) fn rows(&mut self, rows: &[Vec<Cell>]) -> String {
         for row in rows {
             for (width, cell) in self.widths.iter_mut().zip(row) {

@@ -9,10 +9,12 @@ use super::error::CliError;
 use super::format::{age, size};
 use volhost_api::pb::ListRequest;
 
-/// Storage that has not answered for longer than this is shown as hanging, in microseconds. Healthy storage answers within milliseconds.
+/// Storage that has not answered for longer than this is shown as hanging, in microseconds. Healthy
+/// storage answers within milliseconds.
 const HANGING_US: u64 = 1_000_000;
 
-/// Asks for the usage of these volumes, and stores it in them. `filter` is the one that they were listed by.
+/// Asks for the usage of these volumes, and stores it in them. `filter` is the one that they were
+/// listed by.
 ///
 /// # Errors
 /// The daemon's refusal, or that no answer came.

@@ -58,7 +58,8 @@ pub struct CsiServeArguments {
     /// The kubelet's folder: volumes are staged and published below it, and nowhere else
     #[arg(long, alias = "kubelet-root-dir", value_name = "DIR", default_value = "/var/lib/kubelet")]
     pub kubelet_dir: PathBuf,
-    /// A topology segment of this node, from which its volumes can be reached; may be given several times
+    /// A topology segment of this node, from which its volumes can be reached; may be given several
+    /// times
     #[arg(long, value_name = "KEY=VALUE")]
     pub topology: Vec<Label>,
     /// Register with a kubelet that watches this folder, without a sidecar
@@ -67,17 +68,19 @@ pub struct CsiServeArguments {
     /// The driver's socket as the kubelet sees it, if the driver runs in a container
     #[arg(long, value_name = "PATH", requires = "registration_dir")]
     pub kubelet_registration_path: Option<String>,
-    /// The controller publishes volumes to this node, and checks access modes and --max-volumes-per-node
+    /// The controller publishes volumes to this node, and checks access modes and
+    /// --max-volumes-per-node
     #[arg(long)]
     pub enable_attach: bool,
-    /// The controller publishes volumes to nodes of any name, if the CO says that they exist; a plugin that knows nodes by name is asked
-    /// in any case
+    /// The controller publishes volumes to nodes of any name, if the CO says that they exist; a
+    /// plugin that knows nodes by name is asked in any case
     #[arg(long, requires = "enable_attach")]
     pub any_node: bool,
     /// How many volumes may be published to a node
     #[arg(long, aliases = ["maxvolumespernode", "attach-limit"], value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_volumes_per_node: Option<u32>,
-    /// TOML file with the grants of plugins, trusted-keys and require-signature, as `volhost run` reads it
+    /// TOML file with the grants of plugins, trusted-keys and require-signature, as `volhost run`
+    /// reads it
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Folder for compiled plugins; only root may write there

@@ -5,10 +5,12 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// The longest path of a unix socket, in bytes: the kernel's address has 108, and the last is a NUL.
+/// The longest path of a unix socket, in bytes: the kernel's address has 108, and the last is a
+/// NUL.
 const PATH_BYTES: usize = 107;
 
-/// A unix socket, as CSI writes it: `unix:///run/csi.sock`, `unix:/run/csi.sock`, or the path alone.
+/// A unix socket, as CSI writes it: `unix:///run/csi.sock`, `unix:/run/csi.sock`, or the path
+/// alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsiEndpoint(PathBuf);
 

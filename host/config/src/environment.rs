@@ -1,4 +1,5 @@
-//! Options from the environment. The environment is read once and handed in: no test has to change the process's own.
+//! Options from the environment. The environment is read once and handed in: no test has to change
+//! the process's own.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,11 +12,11 @@ use super::settings::Settings;
 
 /// The variables of the environment that are ours. An empty one counts as not set.
 #[derive(Debug, Clone, Default)]
-pub struct Environment {
+pub struct EnvironmentVariables {
     variables: BTreeMap<OsString, OsString>,
 }
 
-impl Environment {
+impl EnvironmentVariables {
     /// The process's environment.
     pub fn of_process() -> Self {
         Self::from_variables(std::env::vars_os())

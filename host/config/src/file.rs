@@ -6,7 +6,8 @@ use std::path::Path;
 use super::error::ConfigError;
 use super::settings::Settings;
 
-/// The largest file read, in bytes. A configuration is a few hundred; what is larger is another file named by mistake.
+/// The largest file read, in bytes. A configuration is a few hundred; what is larger is another
+/// file named by mistake.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The layer of the file.

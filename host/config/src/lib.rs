@@ -1,13 +1,14 @@
 //! The daemon's options, from the command line, the environment and a TOML file.
 //!
-//! Every option has one name: `--root-dir` on the command line is `VOLHOST_ROOT_DIR` in the environment and `root-dir` in the
-//! file. The first that is given wins:
+//! Every option has one name: `--root-dir` on the command line is `VOLHOST_ROOT_DIR` in the
+//! environment and `root-dir` in the file. The first that is given wins:
 //!
 //! ```text
 //! command line  >  environment  >  file (--config)  >  default
 //! ```
 //!
-//! One struct, [`Settings`], is all three layers: clap reads it from the command line and from each variable, serde from the file.
+//! One struct, [`Settings`], is all three layers: clap reads it from the command line and from each
+//! variable, serde from the file.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -23,10 +24,10 @@ mod values;
 
 pub use arguments::{ColorChoice, CsiServeArguments, RunArguments, with_variables};
 pub use csi_endpoint::{CsiEndpoint, CsiEndpointError};
-pub use environment::{Environment, variable};
+pub use environment::{EnvironmentVariables, variable};
 pub use error::ConfigError;
 pub use otlp::{OtlpEndpoint, OtlpEndpointError};
 pub use run::{RunConfig, TokenSigning, TrustedSigners, check, grants, host_name, load, trusted_signers};
 pub use settings::Settings;
 pub use socket::{DEFAULT_SOCKET, socket};
-pub use values::{Label, LabelError, LogFilter, LogFilterError, LogFormat};
+pub use values::{Label, LabelTextError, LogFilter, LogFilterError, LogFormat};

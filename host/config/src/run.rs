@@ -11,7 +11,7 @@ use volhost_model::PluginName;
 use volhost_model::names::check_dns_subdomain;
 use volhost_runtime::{GrantPolicy, ShippedPlugins};
 
-use super::environment::Environment;
+use super::environment::EnvironmentVariables;
 use super::error::ConfigError;
 use super::file;
 use super::otlp::OtlpEndpoint;
@@ -28,7 +28,8 @@ const DEFAULT_CACHE_DIR: &str = "/var/cache/volhost";
 const DEFAULT_OPERATION_DEADLINE: Duration = Duration::from_secs(120);
 /// An honest plugin computes for microseconds.
 const DEFAULT_PLUGIN_CPU_TIME: Duration = Duration::from_secs(5);
-/// The kernel reports vanished storage to its users: this is for volumes that are not in use at the moment.
+/// The kernel reports vanished storage to its users: this is for volumes that are not in use at the
+/// moment.
 const DEFAULT_VERIFY_ATTACHED: Duration = Duration::from_secs(60);
 /// Long enough to notice that the manifest folder lacks a file, and to put it back.
 const DEFAULT_RECLAIM_GRACE: Duration = Duration::from_secs(60 * 60);
@@ -41,7 +42,8 @@ const OPERATIONS_PER_PROCESSOR: usize = 8;
 const LEAST_OPERATIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
 const MOST_OPERATIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
-/// The shortest life that tokens can be bound to: renewing one takes milliseconds, and clocks differ by seconds.
+/// The shortest life that tokens can be bound to: renewing one takes milliseconds, and clocks
+/// differ by seconds.
 const SHORTEST_LIFETIME: Duration = Duration::from_secs(10);
 
 /// How tokens of service accounts are issued.
@@ -110,7 +112,8 @@ pub struct RunConfig {
     pub token_signing: Option<TokenSigning>,
     /// The file that gets the line `ready` when requests are served.
     pub ready_file: Option<PathBuf>,
-    /// What plugins are allowed: what the plugins that come with volhost need, overridden by the file's `[grants]`.
+    /// What plugins are allowed: what the plugins that come with volhost need, overridden by the
+    /// file's `[grants]`.
     pub grants: GrantPolicy,
     /// The folder of trusted keys, if there is one; absolute.
     pub trusted_keys: Option<PathBuf>,
@@ -126,11 +129,16 @@ pub struct RunConfig {
 
 /// Merges the layers: `flags`, then the environment, then the file, then the defaults.
 ///
-/// `file` is the command line's `--config`; the environment's `VOLHOST_CONFIG` counts when it is not given.
+/// `file` is the command line's `--config`; the environment's `VOLHOST_CONFIG` counts when it is
+/// not given.
 ///
 /// # Errors
 /// [`ConfigError`] names the place, the option and what would be right. No folder is looked at.
-pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -> Result<RunConfig, ConfigError> {
+pub fn load(
+    flags: Settings,
+    file: Option<PathBuf>,
+    environment: &EnvironmentVariables,
+) -> Result<RunConfig, ConfigError> {
     let file = file.or_else(|| environment.get("config").map(PathBuf::from));
     let from_file = file.as_deref().map(file::settings).transpose()?.unwrap_or_default();
     let given = flags.over(environment.settings()?).over(from_file);
@@ -190,7 +198,8 @@ fn default_max_operations(processors: NonZeroUsize) -> NonZeroUsize {
     NonZeroUsize::new(wanted).unwrap_or(MOST_OPERATIONS).clamp(LEAST_OPERATIONS, MOST_OPERATIONS)
 }
 
-/// What plugins are allowed, by this file's `[grants]` over what the plugins that come with volhost need.
+/// What plugins are allowed, by this file's `[grants]` over what the plugins that come with volhost
+/// need.
 ///
 /// # Errors
 /// [`ConfigError`] names the file, the option and what would be right.
@@ -221,7 +230,8 @@ pub fn trusted_signers(file: Option<&Path>) -> Result<TrustedSigners, ConfigErro
     })
 }
 
-/// The list of the plugins that come with volhost: the one that is named, or the one beside the program.
+/// The list of the plugins that come with volhost: the one that is named, or the one beside the
+/// program.
 fn shipped(named: Option<&Path>) -> Result<ShippedPlugins, ConfigError> {
     let list = match named {
         Some(list) => ShippedPlugins::Listed(vec![absolute("shipped-plugins", list)?]),

@@ -22,16 +22,20 @@ pub struct Settings {
     /// Folder of the pods' volumes, like the kubelet's root folder [default: /var/lib/volhost]
     #[arg(long, value_name = "DIR")]
     pub root_dir: Option<PathBuf>,
-    /// Folder of plugins: each *.wasm in it is loaded, replaced when it changes and retired when it is removed [default: /usr/local/lib/volhost/plugins]
+    /// Folder of plugins: each *.wasm in it is loaded, replaced when it changes and retired when it
+    /// is removed [default: /usr/local/lib/volhost/plugins]
     #[arg(long, value_name = "DIR")]
     pub plugin_dir: Option<PathBuf>,
-    /// Folder of Kubernetes manifests whose pods get their volumes here; watched [default: none, pods come through the API]
+    /// Folder of Kubernetes manifests whose pods get their volumes here; watched [default: none,
+    /// pods come through the API]
     #[arg(long, value_name = "DIR")]
     pub manifests: Option<PathBuf>,
-    /// Folder in which CSI drivers' registrars create their sockets, like the kubelet's plugins_registry; watched [default: none, no drivers register]
+    /// Folder in which CSI drivers' registrars create their sockets, like the kubelet's
+    /// plugins_registry; watched [default: none, no drivers register]
     #[arg(long, value_name = "DIR")]
     pub plugin_registry: Option<PathBuf>,
-    /// How long objects that vanish from the manifest folder are kept, as 30s, in case they are put back [default: 0s]
+    /// How long objects that vanish from the manifest folder are kept, as 30s, in case they are put
+    /// back [default: 0s]
     #[arg(long, value_name = "DURATION")]
     pub manifest_grace: Option<HumanDuration>,
     /// The unix socket. On the command line it is the global option `--socket`.
@@ -49,75 +53,93 @@ pub struct Settings {
     /// Format of the log lines on standard error: text or json [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
-    /// What is logged: error, warn, info, debug, trace, or levels by module such as info,volhost=debug [default: info]
+    /// What is logged: error, warn, info, debug, trace, or levels by module such as
+    /// info,volhost=debug [default: info]
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<LogFilter>,
-    /// Address and port where metrics are served over HTTP, for Prometheus, as 127.0.0.1:9810; the path is /metrics [default: none]
+    /// Address and port where metrics are served over HTTP, for Prometheus, as 127.0.0.1:9810; the
+    /// path is /metrics [default: none]
     #[arg(long, value_name = "ADDRESS")]
     pub metrics_listen: Option<SocketAddr>,
-    /// Collector that gets a trace of each operation over OTLP/gRPC: http://127.0.0.1:4317 or unix:/run/collector.sock [default: none]
+    /// Collector that gets a trace of each operation over OTLP/gRPC: http://127.0.0.1:4317 or
+    /// unix:/run/collector.sock [default: none]
     #[arg(long, value_name = "ENDPOINT")]
     pub otlp_endpoint: Option<OtlpEndpoint>,
-    /// How long an operation on a volume may take before it is reported as overdue, as 2m or 30s [default: 2m]
+    /// How long an operation on a volume may take before it is reported as overdue, as 2m or 30s
+    /// [default: 2m]
     #[arg(long, value_name = "DURATION")]
     pub operation_deadline: Option<HumanDuration>,
-    /// How long a plugin's own code may run in one call, system calls not counted, before it is stopped [default: 5s]
+    /// How long a plugin's own code may run in one call, system calls not counted, before it is
+    /// stopped [default: 5s]
     #[arg(long, value_name = "DURATION")]
     pub plugin_cpu_time: Option<HumanDuration>,
-    /// How many operations of one plugin may run at once; one that hangs keeps its slot [default: 64]
+    /// How many operations of one plugin may run at once; one that hangs keeps its slot [default:
+    /// 64]
     #[arg(long, value_name = "NUMBER")]
     pub max_operations: Option<NonZeroUsize>,
-    /// A controller attaches volumes to this node and reports it through the API, as in Kubernetes; otherwise volhost attaches them itself
+    /// A controller attaches volumes to this node and reports it through the API, as in Kubernetes;
+    /// otherwise volhost attaches them itself
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     pub controller_attaches: Option<bool>,
-    /// File with the private key (PKCS#8 PEM: Ed25519, P-256 or RSA) that signs service account tokens; only its owner may read it [default: none, no tokens are issued]
+    /// File with the private key (PKCS#8 PEM: Ed25519, P-256 or RSA) that signs service account
+    /// tokens; only its owner may read it [default: none, no tokens are issued]
     #[arg(long, value_name = "FILE")]
     pub token_signing_key: Option<PathBuf>,
     /// The issuer that the tokens name, usually an https URL; goes with --token-signing-key
     #[arg(long, value_name = "URL")]
     pub token_issuer: Option<String>,
-    /// The longest lifetime of a token, whatever a pod requests; goes with --token-signing-key [default: as requested]
+    /// The longest lifetime of a token, whatever a pod requests; goes with --token-signing-key
+    /// [default: as requested]
     #[arg(long, value_name = "DURATION")]
     pub token_max_lifetime: Option<HumanDuration>,
-    /// File to which the line "ready" is written once requests are served: a file, a FIFO, or /dev/fd/N [default: none]
+    /// File to which the line "ready" is written once requests are served: a file, a FIFO, or
+    /// /dev/fd/N [default: none]
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
     /// How often plugins verify that their volumes are still attached, as 1m or 10s [default: 1m]
     #[arg(long, value_name = "DURATION")]
     pub verify_attached: Option<HumanDuration>,
-    /// How often volumes are republished whose driver requires it (requiresRepublish), as 1m or 10s [default: 1m]
+    /// How often volumes are republished whose driver requires it (requiresRepublish), as 1m or 10s
+    /// [default: 1m]
     #[arg(long, value_name = "DURATION")]
     pub refresh_period: Option<HumanDuration>,
     /// Plugins whose volumes a controller attaches in any case; in the file only.
     #[arg(skip)]
     pub controller_attaches_for: Option<BTreeSet<PluginName>>,
-    /// Folder of FlexVolume drivers, watched: VENDOR~DRIVER/DRIVER in it is run for volumes that name it [default: none, no drivers]
+    /// Folder of FlexVolume drivers, watched: VENDOR~DRIVER/DRIVER in it is run for volumes that
+    /// name it [default: none, no drivers]
     #[arg(long, value_name = "DIR")]
     pub flex_driver_dir: Option<PathBuf>,
     /// Limits of FlexVolume drivers, by the driver's name; in the file only.
     #[arg(skip)]
     pub flex_drivers: Option<DriverPolicies>,
-    /// Nodes that are out of service, by the storage's names for them: volumes attached there are detached when this node needs them; in
-    /// the file only.
+    /// Nodes that are out of service, by the storage's names for them: volumes attached there are
+    /// detached when this node needs them; in the file only.
     #[arg(skip)]
     pub nodes_out_of_service: Option<BTreeSet<String>>,
-    /// Folder of public keys (*.pub, as minisign writes them): a plugin with a signature beside it must be signed by one [default: none, signatures are not checked]
+    /// Folder of public keys (*.pub, as minisign writes them): a plugin with a signature beside it
+    /// must be signed by one [default: none, signatures are not checked]
     #[arg(long, value_name = "DIR")]
     pub trusted_keys: Option<PathBuf>,
-    /// Load only plugins that a trusted key has signed (FILE.wasm.minisig), or whose content a grant names (sha256); goes with --trusted-keys
+    /// Load only plugins that a trusted key has signed (FILE.wasm.minisig), or whose content a
+    /// grant names (sha256); goes with --trusted-keys
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     pub require_signature: Option<bool>,
-    /// List of the plugins that come with volhost, by the SHA-256 of their files; the build writes it [default: ../lib/volhost/shipped-plugins.sha256 or ../shipped-plugins.sha256, seen from the program's folder]
+    /// List of the plugins that come with volhost, by the SHA-256 of their files; the build writes
+    /// it [default: ../lib/volhost/shipped-plugins.sha256 or ../shipped-plugins.sha256, seen from
+    /// the program's folder]
     #[arg(long, value_name = "FILE")]
     pub shipped_plugins: Option<PathBuf>,
-    /// Provision volumes for claims whose StorageClass names a registered CSI driver or a plugin that provisions volumes, and delete them
-    /// by its reclaim policy. Only if no cluster does it
+    /// Provision volumes for claims whose StorageClass names a registered CSI driver or a plugin
+    /// that provisions volumes, and delete them by its reclaim policy. Only if no cluster does it
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     pub provision: Option<bool>,
-    /// How long the volume that was provisioned for a claim is kept if the claim is missing but was not deleted, as 30m; goes with --provision [default: 1h]
+    /// How long the volume that was provisioned for a claim is kept if the claim is missing but was
+    /// not deleted, as 30m; goes with --provision [default: 1h]
     #[arg(long, value_name = "DURATION")]
     pub reclaim_grace: Option<HumanDuration>,
-    /// How many volumes of a plugin may be attached to this node at once, by the plugin's name; in the file only.
+    /// How many volumes of a plugin may be attached to this node at once, by the plugin's name; in
+    /// the file only.
     #[arg(skip)]
     pub attach_limits: Option<BTreeMap<PluginName, u32>>,
     /// Grants of plugins; in the file only.

@@ -31,21 +31,21 @@ pub struct Label {
 /// The text is no label.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0:?} is no label; write key=value")]
-pub struct LabelError(String);
+pub struct LabelTextError(String);
 
 impl FromStr for Label {
-    type Err = LabelError;
-    fn from_str(text: &str) -> Result<Self, LabelError> {
+    type Err = LabelTextError;
+    fn from_str(text: &str) -> Result<Self, LabelTextError> {
         match text.split_once('=') {
             Some((key, value)) if !key.is_empty() => Ok(Self { key: key.to_owned(), value: value.to_owned() }),
-            _ => Err(LabelError(text.to_owned())),
+            _ => Err(LabelTextError(text.to_owned())),
         }
     }
 }
 
 impl TryFrom<String> for Label {
-    type Error = LabelError;
-    fn try_from(text: String) -> Result<Self, LabelError> {
+    type Error = LabelTextError;
+    fn try_from(text: String) -> Result<Self, LabelTextError> {
         text.parse()
     }
 }

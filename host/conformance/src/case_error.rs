@@ -94,12 +94,12 @@ pub enum CaseError {
 
 /// A field of a case file that cannot be used.
 #[derive(Debug)]
-pub(crate) struct FieldError {
+pub(crate) struct CaseFieldError {
     pub(crate) field: String,
     pub(crate) reason: CaseError,
 }
 
-impl FieldError {
+impl CaseFieldError {
     pub(crate) fn new(field: impl Into<String>, reason: impl Into<CaseError>) -> Self {
         Self { field: field.into(), reason: reason.into() }
     }

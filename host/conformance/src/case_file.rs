@@ -12,7 +12,7 @@ use volhost_model::{
 };
 use volhost_runtime::{GrantPolicy, NodeFacts, PluginInfo, ShippedPlugins};
 
-use crate::case_error::{CaseError, FieldError};
+use crate::case_error::{CaseError, CaseFieldError};
 
 /// The size of a volume that a case file does not describe, in bytes: any file system fits, and
 /// making one takes no time.
@@ -130,8 +130,8 @@ pub(crate) struct ModifySection {
 
 impl ModifySection {
     /// Whether it makes sense by itself.
-    fn check(&self) -> Result<(), FieldError> {
-        let wrong = |field: &str, reason| Err(FieldError::new(format!("controller.modify.{field}"), reason));
+    fn check(&self) -> Result<(), CaseFieldError> {
+        let wrong = |field: &str, reason| Err(CaseFieldError::new(format!("controller.modify.{field}"), reason));
         if self.to.is_empty() {
             return wrong("to", CaseError::NoParameter);
         }
@@ -193,21 +193,21 @@ impl CaseFile {
     ///
     /// # Errors
     /// The field, and what is wrong with it.
-    pub(crate) fn check(&self) -> Result<(), FieldError> {
+    pub(crate) fn check(&self) -> Result<(), CaseFieldError> {
         if self.volume.is_some() && self.persistent_volume.is_some() {
-            return Err(FieldError::new("volume", CaseError::TwoVolumes));
+            return Err(CaseFieldError::new("volume", CaseError::TwoVolumes));
         }
         for (at, file) in self.files.iter().enumerate() {
             let kinds = [file.folder.is_some(), file.file.is_some(), file.run.is_some()];
             if kinds.iter().filter(|given| **given).count() != 1 {
-                return Err(FieldError::new(format!("files[{at}]"), CaseError::FileKind));
+                return Err(CaseFieldError::new(format!("files[{at}]"), CaseError::FileKind));
             }
             if let Some(size) = &file.size {
-                quantity::parse_bytes(size).map_err(|error| FieldError::new(format!("files[{at}].size"), error))?;
+                quantity::parse_bytes(size).map_err(|error| CaseFieldError::new(format!("files[{at}].size"), error))?;
             }
         }
         let volume = |field: &str, source: &Map<String, Value>| {
-            one_source(source).map(|_| ()).map_err(|reason| FieldError::new(field, reason))
+            one_source(source).map(|_| ()).map_err(|reason| CaseFieldError::new(field, reason))
         };
         if let Some(source) = &self.volume {
             volume("volume", source)?;
@@ -216,22 +216,22 @@ impl CaseFile {
             volume("other", source)?;
         }
         if let Some(of) = &self.controller {
-            of.bytes().map_err(|reason| FieldError::new("controller.size", reason))?;
+            of.bytes().map_err(|reason| CaseFieldError::new("controller.size", reason))?;
             if let Some(modify) = &of.modify {
                 modify.check()?;
             }
         }
         let mut names = BTreeSet::from([self.node().name]);
         if let Some(at) = self.other_nodes.iter().position(|name| name.is_empty() || !names.insert(name.clone())) {
-            return Err(FieldError::new(format!("otherNodes[{at}]"), CaseError::NodeName));
+            return Err(CaseFieldError::new(format!("otherNodes[{at}]"), CaseError::NodeName));
         }
         let Some(of) = &self.persistent_volume else { return Ok(()) };
         volume("persistentVolume", &of.source)?;
         if let Some(capacity) = &of.capacity {
-            quantity::parse_bytes(capacity).map_err(|error| FieldError::new("persistentVolume.capacity", error))?;
+            quantity::parse_bytes(capacity).map_err(|error| CaseFieldError::new("persistentVolume.capacity", error))?;
         }
         mount_options::split(&of.mount_options)
-            .map_err(|(at, error)| FieldError::new(format!("persistentVolume.mountOptions[{at}]"), error))?;
+            .map_err(|(at, error)| CaseFieldError::new(format!("persistentVolume.mountOptions[{at}]"), error))?;
         Ok(())
     }
 
@@ -294,8 +294,8 @@ impl CaseFile {
         }
     }
 
-    /// Every plugin's grants, with the case file's for this one. Whoever runs the suite has named
-    /// the file, so it may have any name.
+    /// Every plugin's grants, with the case file's for this one. The user has named the file,
+    /// so it may have any name.
     pub(crate) fn policy(&self, plugin: &PluginInfo) -> Result<GrantPolicy, CaseError> {
         let builtin = GrantPolicy::builtin(ShippedPlugins::Known([plugin.digest.clone()].into()));
         let Some(grants) = &self.grants else { return Ok(builtin) };

@@ -25,7 +25,7 @@
 //! | [`report`] | what came of it, as text, JSON and JUnit |
 //! | `cases` | the cases, one file a group |
 //! | `case_file`, `case_error` | a case file, read; what can be wrong with it |
-//! | `test_node` | a node on which a volume is brought up and down |
+//! | `test_node` | a node on which the steps of a volume and their undos run |
 //! | `verdict` | how a case, or a step of it, goes |
 //! | `lifecycle` | the steps |
 //! | `watch` | the host calls of one call: recorded, ended, made to fail |
@@ -52,6 +52,6 @@ mod verdict;
 mod watch;
 
 pub use case_error::CaseError;
-pub use report::{CaseReport, Outcome, Report};
-pub use subject::{Subject, SubjectError, Surroundings};
+pub use report::{CaseOutcome, CaseReport, Report};
+pub use subject::{HostServices, Subject, SubjectError};
 pub use suite::{Suite, SuiteError, case_names};

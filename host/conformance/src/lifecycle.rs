@@ -11,7 +11,7 @@ use crate::verdict::{Verdict, fail};
 
 /// One step of a volume towards its pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum LifecycleStep {
     /// Attach to the node.
     Attach,
     /// Stage on the node.
@@ -24,7 +24,7 @@ pub(crate) enum Step {
     MapDevice,
 }
 
-impl Step {
+impl LifecycleStep {
     /// Returns the function that takes the step.
     pub(crate) const fn up(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ pub(crate) struct Lifecycle {
     pub(crate) spec: Arc<VolumeSpec>,
     /// The plugin's own name for the volume; empty when it has none.
     pub(crate) name: String,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<LifecycleStep>,
     plugin: PluginName,
     unique_name: UniqueVolumeName,
 }
@@ -70,15 +70,15 @@ impl Lifecycle {
         let can = |capability| plugin.exports(capability);
         let mut steps = Vec::new();
         if can(Capability::Attacher) && identified.attachable.unwrap_or(true) {
-            steps.push(Step::Attach);
+            steps.push(LifecycleStep::Attach);
         }
         if spec.is_block() {
-            steps.extend([Step::StageDevice, Step::MapDevice]);
+            steps.extend([LifecycleStep::StageDevice, LifecycleStep::MapDevice]);
         } else {
             if can(Capability::Stager) && identified.stageable.unwrap_or(true) {
-                steps.push(Step::Stage);
+                steps.push(LifecycleStep::Stage);
             }
-            steps.push(Step::Publish);
+            steps.push(LifecycleStep::Publish);
         }
         let plugin = plugin.info().name.clone();
         let named = identified.name.as_deref().unwrap_or(spec.name.as_str());
@@ -93,7 +93,7 @@ impl Lifecycle {
             plugin: &self.plugin,
             volume: &self.unique_name,
             spec_name: &self.spec.name,
-            is_staged: self.has(Step::Stage),
+            is_staged: self.has(LifecycleStep::Stage),
         }
     }
 
@@ -103,11 +103,11 @@ impl Lifecycle {
     }
 
     /// Returns the steps before this one, the first one first.
-    pub(crate) fn below(&self, step: Step) -> impl Iterator<Item = Step> + '_ {
+    pub(crate) fn below(&self, step: LifecycleStep) -> impl Iterator<Item = LifecycleStep> + '_ {
         self.steps.iter().copied().take_while(move |other| *other != step)
     }
 
-    pub(crate) fn has(&self, step: Step) -> bool {
+    pub(crate) fn has(&self, step: LifecycleStep) -> bool {
         self.steps.contains(&step)
     }
 }

@@ -127,7 +127,7 @@ impl TargetView {
 
 /// What exists on the scratch node besides volumes' content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Snapshot {
+pub(crate) struct NodeSnapshot {
     /// Mounts: where, and of what type.
     mounts: BTreeSet<String>,
     /// Files with a loop device.
@@ -140,7 +140,7 @@ pub(crate) struct Snapshot {
     fuse_servers: usize,
 }
 
-impl Snapshot {
+impl NodeSnapshot {
     /// Records what exists below the scratch folder. `root` is the host's root folder in it, a
     /// mount that always exists.
     pub(crate) fn take(

@@ -79,7 +79,8 @@ pub(crate) fn loops_below(folder: &Path) -> Vec<PathBuf> {
     let Ok(devices) = std::fs::read_dir("/sys/block") else { return Vec::new() };
     let attribute =
         |device: &std::fs::DirEntry, name: &str| std::fs::read_to_string(device.path().join("loop").join(name)).ok();
-    // The kernel removes a device with autoclear after its last user, who may be another process that looks at every device.
+    // The kernel removes a device with autoclear after its last user, who may be another process
+    // that looks at every device.
     let stays = |device: &std::fs::DirEntry| attribute(device, "autoclear").is_some_and(|text| text.trim() == "0");
     let backing = |device: std::fs::DirEntry| attribute(&device, "backing_file").filter(|_| stays(&device));
     let files = devices.flatten().filter_map(backing).map(|file| PathBuf::from(file.trim_end()));

@@ -61,23 +61,23 @@ pub enum SubjectError {
     },
 }
 
-/// What surrounds the plugin besides what the case file says, and how it is compiled.
+/// The services of the host that the case file does not configure, and how the plugin is compiled.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct HostServices {
     /// Starts the compiler child.
     pub compiler: Compiler,
     /// Starts FUSE servers.
     pub launcher: Launcher,
     /// Where compiled plugins are kept from case to case; a folder of the run's own when none.
     pub cache: Option<PathBuf>,
-    /// The drivers outside that the plugin may call.
+    /// The external drivers that the plugin may call.
     pub drivers: Arc<dyn Drivers>,
-    /// The drivers outside that it may run.
+    /// The external drivers that the plugin may run.
     pub programs: Arc<dyn DriverPrograms>,
 }
 
-impl Surroundings {
-    /// Creates surroundings without drivers, and with a cache of the run's own. The compiler's
+impl HostServices {
+    /// Creates services without drivers, and with a cache of the run's own. The compiler's
     /// program is volhost's own, which launches FUSE servers, too.
     #[must_use]
     pub fn new(compiler: Compiler) -> Self {

@@ -12,12 +12,12 @@ use volhost_runtime::{GrantPolicy, Limits, LoadError, Plugin, Runtime, RuntimeCo
 use crate::case_error::CaseError;
 use crate::cases::{self, Case};
 use crate::contract::sentence;
-use crate::report::{CaseReport, Outcome, Report};
+use crate::report::{CaseOutcome, CaseReport, Report};
 pub use crate::scratch::ScratchError;
 use crate::scratch::in_scratch;
-use crate::subject::{Subject, SubjectError, Surroundings};
+use crate::subject::{HostServices, Subject, SubjectError};
 use crate::test_node::TestNode;
-use crate::verdict::{Failure, Stop, Verdict};
+use crate::verdict::{CaseFailure, CaseStop, Verdict};
 
 /// Why a plugin cannot be tested.
 #[derive(Debug, Error)]
@@ -68,9 +68,9 @@ pub fn held_sentences() -> impl Iterator<Item = (&'static str, &'static str)> {
 #[derive(Debug)]
 pub struct Suite {
     subject: Subject,
-    surroundings: Surroundings,
+    services: HostServices,
     only: Vec<String>,
-    /// Removed with the suite, unless the compiled plugins are kept elsewhere.
+    /// Removed with the suite, unless the compiled plugins are kept in another folder.
     own_cache: Option<tempfile::TempDir>,
 }
 
@@ -80,15 +80,15 @@ impl Suite {
     ///
     /// # Errors
     /// [`SuiteError::NoSuchCase`]; [`SuiteError::Cache`].
-    pub fn new(subject: Subject, surroundings: Surroundings, only: &[String]) -> Result<Self, SuiteError> {
+    pub fn new(subject: Subject, services: HostServices, only: &[String]) -> Result<Self, SuiteError> {
         if let Some(name) = only.iter().find(|name| !case_names().any(|case| is_named(case, name))) {
             return Err(SuiteError::NoSuchCase { name: name.clone() });
         }
-        let own_cache = match &surroundings.cache {
+        let own_cache = match &services.cache {
             Some(_) => None,
             None => Some(tempfile::tempdir().map_err(SuiteError::Cache)?),
         };
-        Ok(Self { subject, surroundings, only: only.to_vec(), own_cache })
+        Ok(Self { subject, services, only: only.to_vec(), own_cache })
     }
 
     /// How many cases will run.
@@ -107,7 +107,7 @@ impl Suite {
         cases::all().filter(|case| self.only.is_empty() || self.only.iter().any(|name| is_named(case.name, name)))
     }
 
-    /// Runs the cases, each on a node of its own, and tells `progress` of each when it has ended.
+    /// Runs the cases, each on a node of its own, and calls `progress` when one has ended.
     ///
     /// # Guarantees
     /// Whatever the plugin does, nothing is left on the machine when it returns.
@@ -121,9 +121,11 @@ impl Suite {
             let begun = Instant::now();
             let verdict = in_scratch(|scratch| self.run_case(&case, scratch))??;
             let outcome = match verdict {
-                Ok(()) => Outcome::Passed,
-                Err(Stop::NotApplicable(why)) => Outcome::NotApplicable { why },
-                Err(Stop::Failed(Failure { did, expected, happened })) => Outcome::Failed { did, expected, happened },
+                Ok(()) => CaseOutcome::Passed,
+                Err(CaseStop::NotApplicable(why)) => CaseOutcome::NotApplicable { why },
+                Err(CaseStop::Failed(CaseFailure { did, expected, happened })) => {
+                    CaseOutcome::Failed { did, expected, happened }
+                }
             };
             let report = CaseReport {
                 name: case.name.to_owned(),
@@ -141,7 +143,7 @@ impl Suite {
     fn run_case(&self, case: &Case, scratch: &Path) -> Result<Verdict, SuiteError> {
         let (kernel, plugin) = self.load(scratch)?;
         let file = self.subject.case_file(scratch)?;
-        match TestNode::new(kernel, scratch, plugin, file, self.surroundings.clone()) {
+        match TestNode::new(kernel, scratch, plugin, file, self.services.clone()) {
             Ok(test_node) => Ok(case.run(&test_node)),
             Err(why) => Err(SuiteError::CaseFile(why)),
         }
@@ -154,9 +156,9 @@ impl Suite {
         let runtime = |grants| {
             let own = self.own_cache.as_ref().map(|folder| folder.path().to_owned());
             let config = RuntimeConfig {
-                cache_dir: self.surroundings.cache.clone().or(own).unwrap_or_default(),
+                cache_dir: self.services.cache.clone().or(own).unwrap_or_default(),
                 limits: Limits::default(),
-                compiler: self.surroundings.compiler.clone(),
+                compiler: self.services.compiler.clone(),
                 grants,
             };
             Runtime::new(config, Arc::clone(&kernel) as Arc<dyn Kernel>).map_err(SuiteError::Runtime)

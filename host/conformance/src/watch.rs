@@ -8,7 +8,7 @@ use volhost_runtime::{CallSink, HostCallVerdict, HostCalls, LogLevel};
 
 /// What is to become of a call's host calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Plan {
+pub(crate) enum HostCallPlan {
     /// All are carried out.
     #[default]
     Watch,
@@ -29,14 +29,14 @@ pub(crate) struct HostCall {
 
 /// Watches one call: its host calls, and what it says.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
-    plan: Plan,
+pub(crate) struct CallWatch {
+    plan: HostCallPlan,
     seen: Mutex<Vec<HostCall>>,
     lines: Mutex<Vec<String>>,
 }
 
-impl Watch {
-    pub(crate) fn new(plan: Plan) -> Self {
+impl CallWatch {
+    pub(crate) fn new(plan: HostCallPlan) -> Self {
         Self { plan, ..Self::default() }
     }
 
@@ -55,21 +55,21 @@ impl Watch {
     }
 }
 
-impl HostCalls for Watch {
+impl HostCalls for CallWatch {
     fn begins(&self, call: &str, changes: bool) -> HostCallVerdict {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let at = seen.len();
         let name = call.split(' ').next().unwrap_or(call).to_owned();
         seen.push(HostCall { name, changes });
         match self.plan {
-            Plan::EndAt(place) if place == at => HostCallVerdict::End,
-            Plan::FailAt(place, errno) if place == at => HostCallVerdict::Fail(errno),
+            HostCallPlan::EndAt(place) if place == at => HostCallVerdict::End,
+            HostCallPlan::FailAt(place, errno) if place == at => HostCallVerdict::Fail(errno),
             _ => HostCallVerdict::Proceed,
         }
     }
 }
 
-impl CallSink for Watch {
+impl CallSink for CallWatch {
     fn log(&self, _: LogLevel, message: &str) {
         self.say(message.to_owned());
     }

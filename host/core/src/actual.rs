@@ -13,7 +13,7 @@ use crate::transitions::MountState;
 
 /// A volume that is attached, staged or mounted, or may be, or is being.
 #[derive(Debug)]
-pub(crate) struct Volume {
+pub(crate) struct ActualVolume {
     /// Its plugin.
     pub(crate) plugin: PluginName,
     /// Its name in pods' folders.
@@ -93,37 +93,37 @@ impl Mount {
 
 /// Volumes, and for each pod the volumes it has a mount of.
 #[derive(Debug, Default)]
-pub(crate) struct Actual {
-    volumes: BTreeMap<UniqueVolumeName, Volume>,
+pub(crate) struct ActualState {
+    volumes: BTreeMap<UniqueVolumeName, ActualVolume>,
     by_pod: BTreeMap<PodUid, BTreeSet<UniqueVolumeName>>,
     /// The volumes that pods can share, by [`VolumeSpec::source_key`].
     by_source: BTreeMap<String, BTreeSet<UniqueVolumeName>>,
 }
 
-impl Actual {
+impl ActualState {
     /// The volume.
-    pub(crate) fn get(&self, name: &UniqueVolumeName) -> Option<&Volume> {
+    pub(crate) fn get(&self, name: &UniqueVolumeName) -> Option<&ActualVolume> {
         self.volumes.get(name)
     }
 
-    /// The volume, to be changed; its mounts are added and removed with [`Actual::insert_mount`]
-    /// and [`Actual::remove_mount`].
-    pub(crate) fn get_mut(&mut self, name: &UniqueVolumeName) -> Option<&mut Volume> {
+    /// The volume, to be changed; its mounts are added and removed with
+    /// [`ActualState::insert_mount`] and [`ActualState::remove_mount`].
+    pub(crate) fn get_mut(&mut self, name: &UniqueVolumeName) -> Option<&mut ActualVolume> {
         self.volumes.get_mut(name)
     }
 
     /// Every volume.
-    pub(crate) fn volumes(&self) -> impl Iterator<Item = (&UniqueVolumeName, &Volume)> {
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = (&UniqueVolumeName, &ActualVolume)> {
         self.volumes.iter()
     }
 
     /// Every volume, to be changed.
-    pub(crate) fn volumes_mut(&mut self) -> impl Iterator<Item = (&UniqueVolumeName, &mut Volume)> {
+    pub(crate) fn volumes_mut(&mut self) -> impl Iterator<Item = (&UniqueVolumeName, &mut ActualVolume)> {
         self.volumes.iter_mut()
     }
 
     /// The volume, made by `new` if it is not there.
-    pub(crate) fn entry(&mut self, name: &UniqueVolumeName, new: impl FnOnce() -> Volume) -> &mut Volume {
+    pub(crate) fn entry(&mut self, name: &UniqueVolumeName, new: impl FnOnce() -> ActualVolume) -> &mut ActualVolume {
         self.volumes.entry(name.clone()).or_insert_with(new)
     }
 
@@ -190,7 +190,10 @@ impl Actual {
     }
 
     /// The volumes that pods can share and whose source is this one.
-    pub(crate) fn with_source(&self, spec: &Arc<VolumeSpec>) -> impl Iterator<Item = (&UniqueVolumeName, &Volume)> {
+    pub(crate) fn with_source(
+        &self,
+        spec: &Arc<VolumeSpec>,
+    ) -> impl Iterator<Item = (&UniqueVolumeName, &ActualVolume)> {
         // Building a key costs more than to see that there is none.
         let names = (!self.by_source.is_empty()).then(|| self.by_source.get(&spec.source_key())).flatten();
         let volumes = names.into_iter().flatten().filter_map(|name| Some((name, self.volumes.get(name)?)));

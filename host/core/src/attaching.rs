@@ -6,14 +6,14 @@ use volhost_model::names::PluginName;
 
 /// Whether the host or a controller attaches the volumes of each plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Attaching {
+pub struct AttachPolicy {
     /// The host attaches volumes unless a controller does.
     host: bool,
     /// A controller attaches the volumes of these plugins in any case.
     controlled: BTreeSet<PluginName>,
 }
 
-impl Attaching {
+impl AttachPolicy {
     /// Creates a configuration in which the host attaches every volume, or a controller does.
     pub const fn all_by_host(host: bool) -> Self {
         Self { host, controlled: BTreeSet::new() }

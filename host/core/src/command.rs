@@ -12,7 +12,7 @@ use crate::event::{OperationId, Time, WaiterId};
 
 /// A command to the caller.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Command {
+pub enum CoreCommand {
     /// Begin this operation and answer with exactly one
     /// [`OperationDone`](crate::Event::OperationDone).
     Start(Operation),
@@ -74,7 +74,7 @@ pub enum OperationKind {
     Mount {
         /// The device is mounted already.
         staged: bool,
-        /// The pod's mount exists; its content is to be brought up to date.
+        /// The pod's mount exists; its content is to be refreshed.
         remount: bool,
     },
     /// `volume_unmount`

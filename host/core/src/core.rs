@@ -22,13 +22,13 @@ use std::sync::Arc;
 use volhost_model::Pod;
 use volhost_model::names::{OuterName, PluginName, PodUid, UniqueVolumeName};
 
-use crate::actual::Actual;
-use crate::attaching::Attaching;
-use crate::command::Command;
+use crate::actual::ActualState;
+use crate::attaching::AttachPolicy;
+use crate::command::CoreCommand;
 use crate::config::Config;
-use crate::desired::{Desired, PodReport, Wanted};
+use crate::desired::{DesiredState, PodReport, VolumeEntry};
 use crate::event::{Event, Time};
-use crate::pending::Pending;
+use crate::pending::PendingOperations;
 use crate::waiters::Waiters;
 
 pub use counts::{ClaimedVolume, PluginCounts, VolumeCounts};
@@ -41,12 +41,12 @@ pub use counts::{ClaimedVolume, PluginCounts, VolumeCounts};
 #[derive(Debug)]
 pub struct Core {
     /// Whether the host attaches volumes.
-    attaching: Attaching,
+    attaching: AttachPolicy,
     /// The latest time seen: time never runs backwards here, even if the caller's does.
     now: Time,
-    desired: Desired,
-    actual: Actual,
-    pending: Pending,
+    desired: DesiredState,
+    actual: ActualState,
+    pending: PendingOperations,
     waiters: Waiters,
     /// The volumes the node's status reports as in use.
     reported_in_use: BTreeSet<UniqueVolumeName>,
@@ -69,7 +69,7 @@ pub struct Core {
 #[derive(Debug, Default)]
 struct Turn {
     /// To be answered by the step.
-    commands: Vec<Command>,
+    commands: Vec<CoreCommand>,
     /// Volumes to reconcile.
     dirty: BTreeSet<UniqueVolumeName>,
     /// Pods whose status may have changed.
@@ -80,11 +80,11 @@ impl Core {
     /// A machine that knows of no pod and no volume.
     pub fn new(config: Config) -> Self {
         Self {
-            attaching: Attaching::all_by_host(config.host_attaches),
+            attaching: AttachPolicy::all_by_host(config.host_attaches),
             now: 0,
-            desired: Desired::default(),
-            actual: Actual::default(),
-            pending: Pending::default(),
+            desired: DesiredState::default(),
+            actual: ActualState::default(),
+            pending: PendingOperations::default(),
             waiters: Waiters::default(),
             reported_in_use: BTreeSet::new(),
             node_attachments: None,
@@ -108,8 +108,8 @@ impl Core {
     /// Applies an event and returns what is to be done, in this order.
     ///
     /// # Guarantees
-    /// - Every [`Command::Start`] has an id of its own. While it runs no operation with a matching
-    ///   key is started.
+    /// - Every [`CoreCommand::Start`] has an id of its own. While it runs no operation with a
+    ///   matching key is started.
     /// - Every waiter is answered at most once: when its condition is met, when it cannot be met
     ///   any more, or at its deadline.
     /// - After the commands are executed, nothing needs doing until the next event or the armed
@@ -118,7 +118,7 @@ impl Core {
     /// # Assumptions
     /// Every started operation is answered with one [`Event::OperationDone`]. An answer with an id
     /// that is unknown, or was answered before, changes nothing.
-    pub fn step(&mut self, now: Time, event: Event) -> Vec<Command> {
+    pub fn step(&mut self, now: Time, event: Event) -> Vec<CoreCommand> {
         self.now = self.now.max(now);
         let mut turn = Turn::default();
         if event == Event::Timer {
@@ -148,7 +148,7 @@ impl Core {
             && self.armed.is_none_or(|armed| next < armed)
         {
             self.armed = Some(next);
-            turn.commands.push(Command::ArmTimer(next));
+            turn.commands.push(CoreCommand::ArmTimer(next));
         }
     }
 
@@ -170,7 +170,7 @@ impl Core {
     }
 
     /// Returns the wanted volume of the pod; none while draining.
-    fn wanted(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&Wanted> {
+    fn wanted(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&VolumeEntry> {
         if self.draining { None } else { self.desired.wanted(uid, volume) }
     }
 
@@ -214,7 +214,7 @@ impl Core {
     }
 
     /// The volume is mounted as the pod wants it; stale content does not count against it.
-    fn is_mounted_as_wanted(&self, uid: &PodUid, volume: &UniqueVolumeName, wanted: &Wanted) -> bool {
+    fn is_mounted_as_wanted(&self, uid: &PodUid, volume: &UniqueVolumeName, wanted: &VolumeEntry) -> bool {
         self.actual
             .mount(volume, uid)
             .is_some_and(|mount| mount.is_usable() && !mount.is_outdated(wanted) && !mount.lacks_parts(wanted))

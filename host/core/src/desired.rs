@@ -28,9 +28,9 @@ pub(crate) struct PodEntry {
     pub(crate) pod: Option<Arc<Pod>>,
     /// The report of sources on it.
     pub(crate) reported: PodReport,
-    /// The volumes it wants; empty unless it exists. Boxed: a map's node has room for eleven, and a pod
-    /// has mostly few.
-    pub(crate) volumes: BTreeMap<UniqueVolumeName, Box<Wanted>>,
+    /// The volumes it wants; empty unless it exists. Boxed: a map's node has room for eleven, and a
+    /// pod has mostly few.
+    pub(crate) volumes: BTreeMap<UniqueVolumeName, Box<VolumeEntry>>,
     /// The wanted volumes that could not be resolved.
     pub(crate) unresolved: BTreeMap<OuterName, Unresolved>,
     /// The time of the first report.
@@ -71,7 +71,7 @@ impl Unresolved {
 
 /// One volume that one pod wants.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct VolumeEntry {
     /// The volume, as the first outer name that leads to it describes it.
     pub(crate) volume: DesiredVolume,
     /// Every outer name that leads to it; never empty.
@@ -87,7 +87,7 @@ pub(crate) struct Wanted {
     pub(crate) pending_edit: Option<String>,
 }
 
-/// The changes by [`Desired::set_pod`].
+/// The changes by [`DesiredState::set_pod`].
 #[derive(Debug, Default)]
 pub(crate) struct PodChange {
     /// Volumes it wanted before or wants now.
@@ -100,14 +100,14 @@ pub(crate) struct PodChange {
 
 /// Pods, and for each volume the pods that want it.
 #[derive(Debug, Default)]
-pub(crate) struct Desired {
+pub(crate) struct DesiredState {
     pods: BTreeMap<PodUid, PodEntry>,
     users: BTreeMap<UniqueVolumeName, BTreeSet<PodUid>>,
     /// The pods that have an unresolved volume.
     waiting: BTreeSet<PodUid>,
 }
 
-impl Desired {
+impl DesiredState {
     /// The pod's entry.
     pub(crate) fn pod(&self, uid: &PodUid) -> Option<&PodEntry> {
         self.pods.get(uid)
@@ -124,12 +124,12 @@ impl Desired {
     }
 
     /// Returns the wanted volume of the pod.
-    pub(crate) fn wanted(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&Wanted> {
+    pub(crate) fn wanted(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&VolumeEntry> {
         self.pods.get(uid)?.volumes.get(volume).map(Box::as_ref)
     }
 
     /// Returns the wanted volume of the pod, to be changed.
-    pub(crate) fn wanted_mut(&mut self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&mut Wanted> {
+    pub(crate) fn wanted_mut(&mut self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&mut VolumeEntry> {
         self.pods.get_mut(uid)?.volumes.get_mut(volume).map(Box::as_mut)
     }
 
@@ -208,7 +208,7 @@ impl Desired {
             {
                 change.new_reasons.push((volume.outer_name.clone(), why.clone()));
             }
-            let wanted = Wanted {
+            let wanted = VolumeEntry {
                 outer_names: vec![volume.outer_name.clone()],
                 since: old.as_ref().map_or(now, |old| old.since),
                 last_attempt: old.as_ref().map_or(0, |old| old.last_attempt),

@@ -36,7 +36,7 @@ pub enum Event {
     /// These volumes' storage answers again: failed operations on them may be tried before their
     /// waits are over. Unlike after [`Event::PluginChanged`], their failures count on.
     StorageAnswers(Vec<UniqueVolumeName>),
-    /// An operation that a [`Command::Start`](crate::Command::Start) began has ended.
+    /// An operation that a [`CoreCommand::Start`](crate::CoreCommand::Start) began has ended.
     OperationDone {
         /// The operation.
         id: OperationId,
@@ -51,7 +51,7 @@ pub enum Event {
         /// The step at which it hangs.
         message: String,
     },
-    /// The time of [`Command::ArmTimer`](crate::Command::ArmTimer) has come.
+    /// The time of [`CoreCommand::ArmTimer`](crate::CoreCommand::ArmTimer) has come.
     Timer,
     /// A caller waits until every volume the pod uses is mounted.
     WaitMounted {
@@ -192,8 +192,8 @@ pub struct UnresolvedVolume {
     pub outer_name: OuterName,
     /// The reason, for a person to act on.
     pub reason: String,
-    /// It will be resolved without a user's action: a plugin is being loaded or asked. Users are not
-    /// warned.
+    /// It will be resolved without a user's action: a plugin is being loaded or asked. Users are
+    /// not warned.
     pub is_pending: bool,
     /// The volume it is, where that is known and only its plugin could not be asked.
     pub spec: Option<Arc<VolumeSpec>>,

@@ -1,6 +1,6 @@
 //! volhost's desired and actual state of world and the reconciler, as a pure state machine: no I/O,
 //! no clock, no threads, no randomness. The event loop passes each [`Event`] to
-//! [`Core::step`] and executes the [`Command`]s that it returns.
+//! [`Core::step`] and executes the [`CoreCommand`]s that it returns.
 //!
 //! # The states of one pod's volume
 //!
@@ -36,10 +36,10 @@
 //!   operation, no back-off, no event.
 //! - **-> being made.** From here on the volume may be mounted: it is listed among the possibly
 //!   mounted ones. A volume for one pod alone (ReadWriteOncePod) waits until no other pod has a
-//!   mount of it; a volume that other pods have mounted with another SELinux label waits until they are gone and
-//!   it is staged anew; a volume whose folder another volume of the pod still occupies waits
-//!   until that is gone; a volume that is made of other volumes of the pod waits until those are
-//!   mounted.
+//!   mount of it; a volume that other pods have mounted with another SELinux label waits until they
+//!   are gone and it is staged anew; a volume whose folder another volume of the pod still occupies
+//!   waits until that is gone; a volume that is made of other volumes of the pod waits until those
+//!   are mounted.
 //! - **being made -> MOUNTED, UNCERTAIN or nothing**, by the outcome. A final failure leaves
 //!   nothing, unless recovery had found something there: then the failure proves nothing and the
 //!   mount stays uncertain. A transient failure changes no state.
@@ -117,8 +117,8 @@ mod transitions;
 mod waiters;
 
 pub use self::core::{ClaimedVolume, Core, PluginCounts, VolumeCounts};
-pub use attaching::Attaching;
-pub use command::{Command, Notice, Operation, OperationKind, OperationName, VolumeStatus, WaitFailure};
+pub use attaching::AttachPolicy;
+pub use command::{CoreCommand, Notice, Operation, OperationKind, OperationName, VolumeStatus, WaitFailure};
 pub use config::{Config, WAIT_DEFAULT};
 pub use event::{
     DesiredPod, DesiredVolume, DeviceReport, Event, NamedLimit, OperationId, OperationReport, RecoveredDevice,

@@ -18,7 +18,7 @@ use crate::keys::{Scope, wait};
 
 /// An operation that was started and has not ended.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct InFlightOperation {
     /// The operation.
     pub(crate) operation: Operation,
     /// The scope of its key.
@@ -29,7 +29,7 @@ pub(crate) struct Running {
     pub(crate) overdue: Option<String>,
 }
 
-impl Running {
+impl InFlightOperation {
     /// It changes the size of what is mounted, and unmounts nothing.
     pub(crate) const fn is_expansion(&self) -> bool {
         matches!(self.operation.kind, OperationKind::Expand { .. })
@@ -56,21 +56,21 @@ pub(crate) struct FailedKey {
 }
 
 #[derive(Debug, Default)]
-struct OfVolume {
+struct VolumeOperations {
     running: Vec<OperationId>,
     failed: BTreeMap<Scope, FailedKey>,
 }
 
 /// The table.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
-    running: BTreeMap<OperationId, Running>,
-    volumes: BTreeMap<UniqueVolumeName, OfVolume>,
+pub(crate) struct PendingOperations {
+    running: BTreeMap<OperationId, InFlightOperation>,
+    volumes: BTreeMap<UniqueVolumeName, VolumeOperations>,
     retries: BTreeSet<(Time, UniqueVolumeName, Scope)>,
     last_id: OperationId,
 }
 
-impl Pending {
+impl PendingOperations {
     /// A name for a new operation.
     pub(crate) fn next_id(&mut self) -> OperationId {
         self.last_id = self.last_id.saturating_add(1);
@@ -105,12 +105,12 @@ impl Pending {
     }
 
     /// Operations that run on the volume.
-    pub(crate) fn running_on(&self, volume: &UniqueVolumeName) -> impl Iterator<Item = &Running> {
+    pub(crate) fn running_on(&self, volume: &UniqueVolumeName) -> impl Iterator<Item = &InFlightOperation> {
         self.volumes.get(volume).into_iter().flat_map(|of| &of.running).filter_map(|id| self.running.get(id))
     }
 
     /// Every operation that runs.
-    pub(crate) fn all_running(&self) -> impl Iterator<Item = (&OperationId, &Running)> {
+    pub(crate) fn all_running(&self) -> impl Iterator<Item = (&OperationId, &InFlightOperation)> {
         self.running.iter()
     }
 
@@ -140,11 +140,11 @@ impl Pending {
             self.clear(&volume, &failing);
         }
         self.volumes.entry(volume).or_default().running.push(id);
-        self.running.insert(id, Running { operation, scope, since: now, overdue: None });
+        self.running.insert(id, InFlightOperation { operation, scope, since: now, overdue: None });
     }
 
     /// Gives the key back; nothing when no such operation runs.
-    pub(crate) fn finish(&mut self, id: OperationId) -> Option<Running> {
+    pub(crate) fn finish(&mut self, id: OperationId) -> Option<InFlightOperation> {
         let running = self.running.remove(&id)?;
         if let Some(of) = self.volumes.get_mut(&running.operation.volume) {
             of.running.retain(|other| *other != id);
@@ -154,7 +154,7 @@ impl Pending {
     }
 
     /// Notes that a running operation has passed its deadline; its operation, when it runs.
-    pub(crate) fn overdue(&mut self, id: OperationId, message: String) -> Option<&Running> {
+    pub(crate) fn overdue(&mut self, id: OperationId, message: String) -> Option<&InFlightOperation> {
         let running = self.running.get_mut(&id)?;
         running.overdue = Some(message);
         Some(running)

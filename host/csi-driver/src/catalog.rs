@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use volhost_runtime::{MadeVolume, Page, WantedVolume};
 
 use crate::check::shown;
-use crate::records::Records;
+use crate::records::RecordFolder;
 use crate::refusal::{Refusal, Result};
 
 /// What tokens begin with.
@@ -16,7 +16,7 @@ const TOKEN: &str = "after/";
 
 /// A volume that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Entry {
+pub(crate) struct CatalogEntry {
     /// Its name, which is its handle too.
     name: String,
     /// In bytes.
@@ -25,19 +25,19 @@ pub(crate) struct Entry {
     parameters: BTreeMap<String, String>,
 }
 
-impl From<Entry> for MadeVolume {
-    fn from(entry: Entry) -> Self {
+impl From<CatalogEntry> for MadeVolume {
+    fn from(entry: CatalogEntry) -> Self {
         Self { id: entry.name, capacity: entry.capacity, attributes: entry.parameters, ..Self::default() }
     }
 }
 
 /// The volumes that were asked for, by name.
 #[derive(Debug)]
-pub(crate) struct Catalog(Records<Entry>);
+pub(crate) struct Catalog(RecordFolder<CatalogEntry>);
 
 impl Catalog {
     /// Creates the catalog over its records.
-    pub(crate) fn new(records: Records<Entry>) -> Self {
+    pub(crate) fn new(records: RecordFolder<CatalogEntry>) -> Self {
         Self(records)
     }
 
@@ -57,7 +57,7 @@ impl Catalog {
             }
             return Ok(found.into());
         }
-        let entry = Entry { name: wanted.name.clone(), capacity, parameters };
+        let entry = CatalogEntry { name: wanted.name.clone(), capacity, parameters };
         self.0.write(&wanted.name, &entry)?;
         Ok(entry.into())
     }
@@ -71,7 +71,7 @@ impl Catalog {
     /// Writes down a greater size.
     pub(crate) fn note_size(&self, id: &str, to: u64) -> Result<u64> {
         let MadeVolume { id: name, capacity, attributes, .. } = self.find(id)?;
-        let entry = Entry { name, capacity: capacity.max(to), parameters: attributes };
+        let entry = CatalogEntry { name, capacity: capacity.max(to), parameters: attributes };
         self.0.write(id, &entry)?;
         Ok(entry.capacity)
     }

@@ -6,12 +6,12 @@ use tonic::{Request, Response, Status};
 use volhost_runtime::{Capability, MadeVolume};
 
 use crate::check::{self, shown, volume, wire};
-use crate::driver::Driver;
+use crate::driver::ServedPlugin;
 use crate::node::on_thread;
 use crate::refusal::{Refusal, Result};
-use crate::secrets::Secrets;
+use crate::secrets::RequestSecrets;
 use crate::snapshots::snapshot_message;
-use crate::usage::Usage;
+use crate::usage::RequestedUsage;
 use volhost_proto::csi::controller_server::Controller;
 use volhost_proto::csi::controller_service_capability::rpc::Type;
 use volhost_proto::csi::controller_service_capability::{self, Rpc};
@@ -28,13 +28,13 @@ use volhost_proto::csi::{
     list_snapshots_response, list_volumes_response,
 };
 
-type Answer<T> = std::result::Result<Response<T>, Status>;
+type RpcResult<T> = std::result::Result<Response<T>, Status>;
 
 /// The service.
 #[derive(Debug)]
-pub(crate) struct ControllerService(pub(crate) Arc<Driver>);
+pub(crate) struct ControllerService(pub(crate) Arc<ServedPlugin>);
 
-impl Driver {
+impl ServedPlugin {
     /// A volume as the messages have it.
     fn volume_message(&self, made: MadeVolume, content_source: Option<VolumeContentSource>) -> Volume {
         Volume {
@@ -51,8 +51,8 @@ impl Driver {
         check::map("volume_context", &request.volume_context)?;
         check::map("parameters", &request.parameters)?;
         check::map("mutable_parameters", &request.mutable_parameters)?;
-        let secrets = Secrets::read(&request.secrets)?;
-        let usages = Usage::read_all(&request.volume_capabilities)?;
+        let secrets = RequestSecrets::read(&request.secrets)?;
+        let usages = RequestedUsage::read_all(&request.volume_capabilities)?;
         self.find_noted(&request.volume_id, &secrets)?;
         let unconfirmed = |message| Ok(ValidateVolumeCapabilitiesResponse { confirmed: None, message });
         if let Some(refusal) = usages.iter().find_map(|usage| self.check_usage(usage).err()) {
@@ -90,11 +90,11 @@ impl Driver {
         if !self.provisions() {
             return Err(Refusal::Unimplemented("the plugin does not know how much room there is".to_owned()));
         }
-        let elsewhere = request.accessible_topology.as_ref().is_some_and(|topology| {
+        let unreachable = request.accessible_topology.as_ref().is_some_and(|topology| {
             !self.topology.is_empty()
                 && topology.segments.iter().any(|(key, value)| self.topology.get(key) != Some(value))
         });
-        if elsewhere {
+        if unreachable {
             return Ok(GetCapacityResponse::default());
         }
         let wanted = volhost_runtime::WantedVolume {
@@ -115,21 +115,21 @@ impl Driver {
 
 #[tonic::async_trait]
 impl Controller for ControllerService {
-    async fn create_volume(&self, request: Request<CreateVolumeRequest>) -> Answer<CreateVolumeResponse> {
+    async fn create_volume(&self, request: Request<CreateVolumeRequest>) -> RpcResult<CreateVolumeResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "CreateVolume", shown(&request.name), move |driver| {
-            let made = driver.create(&driver.wanted(&request)?, &Secrets::read(&request.secrets)?)?;
+            let made = driver.create(&driver.wanted(&request)?, &RequestSecrets::read(&request.secrets)?)?;
             let volume = driver.volume_message(made, request.volume_content_source);
             Ok(CreateVolumeResponse { volume: Some(volume) })
         })
         .await
     }
 
-    async fn delete_volume(&self, request: Request<DeleteVolumeRequest>) -> Answer<DeleteVolumeResponse> {
+    async fn delete_volume(&self, request: Request<DeleteVolumeRequest>) -> RpcResult<DeleteVolumeResponse> {
         let DeleteVolumeRequest { volume_id: id, secrets } = request.into_inner();
         on_thread(&self.0, "DeleteVolume", volume(&id), move |driver| {
             check::id("volume_id", &id)?;
-            driver.delete(&id, &Secrets::read(&secrets)?).map(|()| DeleteVolumeResponse {})
+            driver.delete(&id, &RequestSecrets::read(&secrets)?).map(|()| DeleteVolumeResponse {})
         })
         .await
     }
@@ -137,7 +137,7 @@ impl Controller for ControllerService {
     async fn controller_publish_volume(
         &self,
         request: Request<ControllerPublishVolumeRequest>,
-    ) -> Answer<ControllerPublishVolumeResponse> {
+    ) -> RpcResult<ControllerPublishVolumeResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "ControllerPublishVolume", volume(&request.volume_id), move |driver| {
             driver.check_attach()?;
@@ -152,7 +152,7 @@ impl Controller for ControllerService {
     async fn controller_unpublish_volume(
         &self,
         request: Request<ControllerUnpublishVolumeRequest>,
-    ) -> Answer<ControllerUnpublishVolumeResponse> {
+    ) -> RpcResult<ControllerUnpublishVolumeResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "ControllerUnpublishVolume", volume(&request.volume_id), move |driver| {
             driver.check_attach()?;
@@ -160,7 +160,7 @@ impl Controller for ControllerService {
             if !request.node_id.is_empty() {
                 check::node(&request.node_id)?;
             }
-            let secrets = Secrets::read(&request.secrets)?;
+            let secrets = RequestSecrets::read(&request.secrets)?;
             driver
                 .unpublish_from_node(&request.volume_id, &request.node_id, &secrets)
                 .map(|()| ControllerUnpublishVolumeResponse {})
@@ -171,7 +171,7 @@ impl Controller for ControllerService {
     async fn validate_volume_capabilities(
         &self,
         request: Request<ValidateVolumeCapabilitiesRequest>,
-    ) -> Answer<ValidateVolumeCapabilitiesResponse> {
+    ) -> RpcResult<ValidateVolumeCapabilitiesResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "ValidateVolumeCapabilities", volume(&request.volume_id), move |driver| {
             driver.validate(request)
@@ -179,12 +179,12 @@ impl Controller for ControllerService {
         .await
     }
 
-    async fn list_volumes(&self, request: Request<ListVolumesRequest>) -> Answer<ListVolumesResponse> {
+    async fn list_volumes(&self, request: Request<ListVolumesRequest>) -> RpcResult<ListVolumesResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "ListVolumes", String::new(), move |driver| driver.list(&request)).await
     }
 
-    async fn get_capacity(&self, request: Request<GetCapacityRequest>) -> Answer<GetCapacityResponse> {
+    async fn get_capacity(&self, request: Request<GetCapacityRequest>) -> RpcResult<GetCapacityResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "GetCapacity", String::new(), move |driver| driver.capacity(&request)).await
     }
@@ -192,7 +192,7 @@ impl Controller for ControllerService {
     async fn controller_get_capabilities(
         &self,
         _request: Request<ControllerGetCapabilitiesRequest>,
-    ) -> Answer<ControllerGetCapabilitiesResponse> {
+    ) -> RpcResult<ControllerGetCapabilitiesResponse> {
         let driver = &self.0;
         let snapshots = driver.can(Capability::Snapshotter);
         let all = [
@@ -217,7 +217,7 @@ impl Controller for ControllerService {
         Ok(Response::new(ControllerGetCapabilitiesResponse { capabilities: capabilities.collect() }))
     }
 
-    async fn create_snapshot(&self, request: Request<CreateSnapshotRequest>) -> Answer<CreateSnapshotResponse> {
+    async fn create_snapshot(&self, request: Request<CreateSnapshotRequest>) -> RpcResult<CreateSnapshotResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "CreateSnapshot", shown(&request.name), move |driver| {
             let snapshot = driver.create_snapshot(request)?;
@@ -226,15 +226,15 @@ impl Controller for ControllerService {
         .await
     }
 
-    async fn delete_snapshot(&self, request: Request<DeleteSnapshotRequest>) -> Answer<DeleteSnapshotResponse> {
+    async fn delete_snapshot(&self, request: Request<DeleteSnapshotRequest>) -> RpcResult<DeleteSnapshotResponse> {
         let DeleteSnapshotRequest { snapshot_id: id, secrets } = request.into_inner();
         on_thread(&self.0, "DeleteSnapshot", shown(&id), move |driver| {
-            driver.delete_snapshot(&id, &Secrets::read(&secrets)?).map(|()| DeleteSnapshotResponse {})
+            driver.delete_snapshot(&id, &RequestSecrets::read(&secrets)?).map(|()| DeleteSnapshotResponse {})
         })
         .await
     }
 
-    async fn list_snapshots(&self, request: Request<ListSnapshotsRequest>) -> Answer<ListSnapshotsResponse> {
+    async fn list_snapshots(&self, request: Request<ListSnapshotsRequest>) -> RpcResult<ListSnapshotsResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "ListSnapshots", String::new(), move |driver| {
             let page = driver.page_of_snapshots(&request)?;
@@ -249,10 +249,10 @@ impl Controller for ControllerService {
         .await
     }
 
-    async fn get_snapshot(&self, request: Request<GetSnapshotRequest>) -> Answer<GetSnapshotResponse> {
+    async fn get_snapshot(&self, request: Request<GetSnapshotRequest>) -> RpcResult<GetSnapshotResponse> {
         let GetSnapshotRequest { snapshot_id: id, secrets } = request.into_inner();
         on_thread(&self.0, "GetSnapshot", shown(&id), move |driver| {
-            let found = driver.find_snapshot(&id, &Secrets::read(&secrets)?)?;
+            let found = driver.find_snapshot(&id, &RequestSecrets::read(&secrets)?)?;
             Ok(GetSnapshotResponse { snapshot: Some(snapshot_message(found)) })
         })
         .await
@@ -261,7 +261,7 @@ impl Controller for ControllerService {
     async fn controller_expand_volume(
         &self,
         request: Request<ControllerExpandVolumeRequest>,
-    ) -> Answer<ControllerExpandVolumeResponse> {
+    ) -> RpcResult<ControllerExpandVolumeResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "ControllerExpandVolume", volume(&request.volume_id), move |driver| {
             if !driver.provisions() && !driver.can(Capability::Expander) {
@@ -269,7 +269,7 @@ impl Controller for ControllerService {
             }
             check::id("volume_id", &request.volume_id)?;
             let (required, limit) = check::range(request.capacity_range.as_ref())?;
-            let secrets = Secrets::read(&request.secrets)?;
+            let secrets = RequestSecrets::read(&request.secrets)?;
             let size = driver.expand(&request.volume_id, required, limit, &secrets)?;
             let node_expansion_required = driver.can(Capability::Expander);
             Ok(ControllerExpandVolumeResponse { capacity_bytes: wire(size), node_expansion_required })
@@ -280,7 +280,7 @@ impl Controller for ControllerService {
     async fn controller_modify_volume(
         &self,
         request: Request<ControllerModifyVolumeRequest>,
-    ) -> Answer<ControllerModifyVolumeResponse> {
+    ) -> RpcResult<ControllerModifyVolumeResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "ControllerModifyVolume", volume(&request.volume_id), move |driver| {
             driver.modify(&request).map(|()| ControllerModifyVolumeResponse {})

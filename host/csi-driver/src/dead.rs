@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use volhost_kernel::{Detach, Directory, KernelError};
 
 use crate::check::shown;
-use crate::driver::Driver;
+use crate::driver::ServedPlugin;
 use crate::refusal::{Refusal, Result};
 
 /// The import of a plugin that starts FUSE servers.
@@ -15,7 +15,7 @@ const IMPORT: &str = "fuse-servers";
 /// The beginning of a FUSE file system's type.
 const FUSE: &str = "fuse.";
 
-impl Driver {
+impl ServedPlugin {
     /// Returns why the mount is dead; none when it is not, or is not a FUSE server's. Does nothing
     /// that may hang: a running server counts as alive, and the mounts of a plugin without FUSE
     /// servers are not checked.

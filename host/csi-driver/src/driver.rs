@@ -18,13 +18,13 @@ use volhost_runtime::{
 };
 
 use crate::catalog::Catalog;
-use crate::in_flight::{InFlight, Running};
+use crate::in_flight::{InFlight, RunningCalls};
 use crate::places::CoFolder;
 use crate::publish_records::PublishRecords;
-use crate::records::{OnNode, Records};
+use crate::records::{RecordFolder, ServedVolume};
 use crate::refusal::Refusal;
-use crate::secrets::Secrets;
-use crate::source::{Source, name_of};
+use crate::secrets::RequestSecrets;
+use crate::source::{ServedSource, name_of};
 use volhost_proto::csi::Topology;
 use volhost_volume_ops::steps::{StepError, Steps};
 
@@ -46,7 +46,7 @@ const SETTLE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What a driver is made of.
 #[derive(Debug)]
-pub struct Options {
+pub struct DriverOptions {
     /// The plugin.
     pub plugin: Arc<Plugin>,
     /// Where the plugin's primitives go.
@@ -76,7 +76,7 @@ pub struct Options {
 
 /// Why there is no driver.
 #[derive(Debug, Error)]
-pub enum StartError {
+pub enum DriverStartError {
     /// The folder of records cannot be used.
     #[error("the folder for records {folder}: {source}; see --state-dir")]
     State {
@@ -104,7 +104,7 @@ pub enum StartError {
 
 /// A volume plugin as a CSI driver.
 #[derive(Debug)]
-pub struct Driver {
+pub struct ServedPlugin {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) kernel: Arc<dyn Kernel>,
     pub(crate) name: String,
@@ -113,11 +113,11 @@ pub struct Driver {
     pub(crate) attach: bool,
     pub(crate) any_node: bool,
     pub(crate) max_volumes: Option<u32>,
-    pub(crate) source: Source,
+    pub(crate) source: ServedSource,
     pub(crate) co: CoFolder,
     pub(crate) in_flight: InFlight,
-    pub(crate) running: Running,
-    pub(crate) on_node: Records<OnNode>,
+    pub(crate) running: RunningCalls,
+    pub(crate) on_node: RecordFolder<ServedVolume>,
     pub(crate) catalog: Catalog,
     pub(crate) publish_records: PublishRecords,
     pub(crate) state: Arc<Directory>,
@@ -133,38 +133,40 @@ const NODE_ID_BYTES: usize = 192;
 /// The longest name of a driver, in bytes: the specification's limit.
 const NAME_BYTES: usize = 63;
 
-impl Driver {
+impl ServedPlugin {
     /// Opens the folder of records, and takes it for this process alone.
     ///
     /// # Errors
-    /// [`StartError`].
-    pub fn start(options: Options) -> Result<Self, StartError> {
-        let Options { plugin, kernel, .. } = options;
+    /// [`DriverStartError`].
+    pub fn start(options: DriverOptions) -> Result<Self, DriverStartError> {
+        let DriverOptions { plugin, kernel, .. } = options;
         let source = served_source(plugin.info())?;
         let name = options.name.unwrap_or_else(|| own_name(&source, plugin.info().name.as_str()));
-        check_dns_subdomain("a driver", &name).map_err(|error| StartError::Name(error.to_string()))?;
+        check_dns_subdomain("a driver", &name).map_err(|error| DriverStartError::Name(error.to_string()))?;
         if name.len() > NAME_BYTES {
-            return Err(StartError::Name(format!("it has {} bytes, {NAME_BYTES} at most", name.len())));
+            return Err(DriverStartError::Name(format!("it has {} bytes, {NAME_BYTES} at most", name.len())));
         }
         let node_id = options.node_id;
         if node_id.is_empty() || node_id.len() > NODE_ID_BYTES || node_id.chars().any(char::is_control) {
-            return Err(StartError::NodeId);
+            return Err(DriverStartError::NodeId);
         }
         let folder = options.state_dir;
-        let failed = |source| StartError::State { folder: folder.clone(), source };
+        let failed = |source| DriverStartError::State { folder: folder.clone(), source };
         kernel.create_host_directory(&folder, &[PathBuf::from("/")]).map_err(failed)?;
         let state = kernel.open_directory(&folder).map_err(failed)?;
         let lock = kernel.lock_root(&state, OsStr::new(LOCK)).map_err(failed)?;
-        let on_node = Records::open(&kernel, &state, "node", Durability::Process).map_err(failed)?;
+        let on_node = RecordFolder::open(&kernel, &state, "node", Durability::Process).map_err(failed)?;
         // What a controller has promised outlives the machine.
-        let catalog = Records::open(&kernel, &state, "volumes", Durability::Machine).map_err(failed)?;
-        let publish_records = Records::open(&kernel, &state, "publications", Durability::Machine).map_err(failed)?;
+        let catalog = RecordFolder::open(&kernel, &state, "volumes", Durability::Machine).map_err(failed)?;
+        let publish_records =
+            RecordFolder::open(&kernel, &state, "publications", Durability::Machine).map_err(failed)?;
         let servers = kernel.make_dirs(&state, Path::new(FUSE_SERVERS), FUSE_SERVERS_MODE).map_err(failed)?;
         let servers = FuseServerProcesses::new(Arc::clone(&kernel), options.launcher, Some(servers));
         // The mount stays, and fails every access: only the CO can publish the volume again.
         servers.on_end(|ended| warn!(server = ended.id, "{}", ended.why));
         servers.adopt();
-        // The CO unmounts, too. A server that does not end by itself takes long to end, and no call waits for it.
+        // The CO unmounts, too. A server that does not end by itself takes long to end, and no call
+        // waits for it.
         if let Err(error) = servers.settle_every(SETTLE_INTERVAL) {
             warn!(%error, "FUSE servers without a mount run on until the driver starts again");
         }
@@ -188,7 +190,7 @@ impl Driver {
             source,
             co: CoFolder::new(options.co_folder),
             in_flight: InFlight::default(),
-            running: Running::default(),
+            running: RunningCalls::default(),
             on_node,
             catalog: Catalog::new(catalog),
             publish_records: PublishRecords::new(publish_records),
@@ -239,7 +241,7 @@ impl Driver {
     }
 
     /// Creates a call about a volume whose request brought secrets.
-    pub(crate) fn call_with(&self, volume_id: &str, secrets: &Secrets) -> Call {
+    pub(crate) fn call_with(&self, volume_id: &str, secrets: &RequestSecrets) -> Call {
         self.call(volume_id).with_objects(Arc::new(secrets.clone())).with_secrets(secrets.of_call())
     }
 
@@ -282,17 +284,17 @@ impl Driver {
 
 /// The source that the driver's volumes have: `csi:NAME` if the plugin serves one, else the first
 /// that a PersistentVolume can have.
-fn served_source(plugin: &PluginInfo) -> Result<Source, StartError> {
+fn served_source(plugin: &PluginInfo) -> Result<ServedSource, DriverStartError> {
     let mut unfit = Vec::new();
     let mut found = None;
     for source in &plugin.sources {
         match why_unfit(source) {
             Some(why) => unfit.push(format!("{source} {why}")),
-            None if source.starts_with("csi:") => return Ok(Source::read(source)),
+            None if source.starts_with("csi:") => return Ok(ServedSource::read(source)),
             None => found = found.or(Some(source)),
         }
     }
-    found.map(|source| Source::read(source)).ok_or_else(|| StartError::Plugin {
+    found.map(|source| ServedSource::read(source)).ok_or_else(|| DriverStartError::Plugin {
         plugin: plugin.name.as_str().to_owned(),
         why: if unfit.is_empty() { "it serves no volume source".to_owned() } else { unfit.join("; ") },
     })
@@ -314,10 +316,10 @@ fn why_unfit(source: &str) -> Option<&'static str> {
 }
 
 /// The driver's name that the plugin itself suggests: `csi:NAME`, or `vendor/name` turned round.
-fn own_name(source: &Source, plugin: &str) -> String {
+fn own_name(source: &ServedSource, plugin: &str) -> String {
     match source {
-        Source::Csi(driver) => driver.clone(),
-        Source::Field(_) => {
+        ServedSource::Csi(driver) => driver.clone(),
+        ServedSource::Field(_) => {
             let (vendor, name) = plugin.split_once('/').unwrap_or(("", plugin));
             format!("{name}.{vendor}")
         }

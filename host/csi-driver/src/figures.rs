@@ -6,9 +6,9 @@ use volhost_kernel::Entry;
 use volhost_runtime::{Capability, Measured, Place};
 
 use crate::check::{shown, volume, wire};
-use crate::driver::Driver;
+use crate::driver::ServedPlugin;
 use crate::publishing::TARGET_PATH;
-use crate::records::OnNode;
+use crate::records::ServedVolume;
 use crate::refusal::{Refusal, Result};
 use crate::staging::{MOUNT, STAGING_PATH};
 use volhost_proto::csi::volume_usage::Unit;
@@ -25,12 +25,12 @@ pub(crate) enum Location {
     Staged,
 }
 
-impl Driver {
+impl ServedPlugin {
     /// Finds the record of the volume at this path.
     ///
     /// # Errors
     /// [`Refusal::NotFound`] when the volume is not on this node, or not there.
-    pub(crate) fn locate(&self, id: &str, path: &str) -> Result<(OnNode, Location)> {
+    pub(crate) fn locate(&self, id: &str, path: &str) -> Result<(ServedVolume, Location)> {
         if path.is_empty() {
             return Err(Refusal::field(VOLUME_PATH, "is missing"));
         }
@@ -95,7 +95,7 @@ impl Driver {
     }
 
     /// Returns what the plugin measures; none if it measures nothing.
-    fn measured(&self, record: &OnNode, block: bool, place: Place) -> Result<Option<Measured>> {
+    fn measured(&self, record: &ServedVolume, block: bool, place: Place) -> Result<Option<Measured>> {
         if !self.can(Capability::Stats) {
             return Ok(None);
         }

@@ -6,10 +6,10 @@ use tonic::{Request, Response, Status};
 use volhost_runtime::Capability;
 
 use crate::check::shown;
-use crate::driver::Driver;
+use crate::driver::ServedPlugin;
 use crate::groups::group_message;
 use crate::node::on_thread;
-use crate::secrets::Secrets;
+use crate::secrets::RequestSecrets;
 use volhost_proto::csi::group_controller_server::GroupController;
 use volhost_proto::csi::group_controller_service_capability::rpc::Type;
 use volhost_proto::csi::group_controller_service_capability::{self, Rpc};
@@ -19,18 +19,18 @@ use volhost_proto::csi::{
     GroupControllerGetCapabilitiesRequest, GroupControllerGetCapabilitiesResponse, GroupControllerServiceCapability,
 };
 
-type Answer<T> = std::result::Result<Response<T>, Status>;
+type RpcResult<T> = std::result::Result<Response<T>, Status>;
 
 /// The service.
 #[derive(Debug)]
-pub(crate) struct GroupControllerService(pub(crate) Arc<Driver>);
+pub(crate) struct GroupControllerService(pub(crate) Arc<ServedPlugin>);
 
 #[tonic::async_trait]
 impl GroupController for GroupControllerService {
     async fn group_controller_get_capabilities(
         &self,
         _request: Request<GroupControllerGetCapabilitiesRequest>,
-    ) -> Answer<GroupControllerGetCapabilitiesResponse> {
+    ) -> RpcResult<GroupControllerGetCapabilitiesResponse> {
         let can = self.0.can(Capability::GroupSnapshotter);
         let all = can.then_some(Type::CreateDeleteGetVolumeGroupSnapshot).into_iter();
         let capabilities = all.map(|kind| GroupControllerServiceCapability {
@@ -42,7 +42,7 @@ impl GroupController for GroupControllerService {
     async fn create_volume_group_snapshot(
         &self,
         request: Request<CreateVolumeGroupSnapshotRequest>,
-    ) -> Answer<CreateVolumeGroupSnapshotResponse> {
+    ) -> RpcResult<CreateVolumeGroupSnapshotResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "CreateVolumeGroupSnapshot", shown(&request.name), move |driver| {
             let group_snapshot = Some(group_message(driver.create_group(request)?));
@@ -54,10 +54,10 @@ impl GroupController for GroupControllerService {
     async fn delete_volume_group_snapshot(
         &self,
         request: Request<DeleteVolumeGroupSnapshotRequest>,
-    ) -> Answer<DeleteVolumeGroupSnapshotResponse> {
+    ) -> RpcResult<DeleteVolumeGroupSnapshotResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "DeleteVolumeGroupSnapshot", shown(&request.group_snapshot_id), move |driver| {
-            let secrets = Secrets::read(&request.secrets)?;
+            let secrets = RequestSecrets::read(&request.secrets)?;
             driver
                 .delete_group(&request.group_snapshot_id, &request.snapshot_ids, &secrets)
                 .map(|()| DeleteVolumeGroupSnapshotResponse {})
@@ -68,10 +68,10 @@ impl GroupController for GroupControllerService {
     async fn get_volume_group_snapshot(
         &self,
         request: Request<GetVolumeGroupSnapshotRequest>,
-    ) -> Answer<GetVolumeGroupSnapshotResponse> {
+    ) -> RpcResult<GetVolumeGroupSnapshotResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "GetVolumeGroupSnapshot", shown(&request.group_snapshot_id), move |driver| {
-            let secrets = Secrets::read(&request.secrets)?;
+            let secrets = RequestSecrets::read(&request.secrets)?;
             let found = driver.find_group(&request.group_snapshot_id, &request.snapshot_ids, &secrets)?;
             Ok(GetVolumeGroupSnapshotResponse { group_snapshot: Some(group_message(found)) })
         })

@@ -6,9 +6,9 @@ use tonic::Code;
 use volhost_runtime::{Capability, MadeGroup, WantedGroup};
 
 use crate::check::{self, shown, volume, wire};
-use crate::driver::Driver;
+use crate::driver::ServedPlugin;
 use crate::refusal::{Refusal, Result};
-use crate::secrets::Secrets;
+use crate::secrets::RequestSecrets;
 use crate::snapshots::snapshot_message;
 use volhost_proto::csi::{CreateVolumeGroupSnapshotRequest, VolumeGroupSnapshot};
 
@@ -27,7 +27,7 @@ fn snapshot_ids(ids: &[String]) -> Result<()> {
     ids.iter().try_for_each(|id| check::id(FIELD, id))
 }
 
-impl Driver {
+impl ServedPlugin {
     fn check_groups(&self) -> Result<()> {
         if self.can(Capability::GroupSnapshotter) {
             return Ok(());
@@ -41,7 +41,7 @@ impl Driver {
         self.check_groups()?;
         check::name("name", &request.name)?;
         check::map("parameters", &request.parameters)?;
-        let secrets = Secrets::read(&request.secrets)?;
+        let secrets = RequestSecrets::read(&request.secrets)?;
         let count = request.source_volume_ids.len();
         if count == 0 || count > MOST_VOLUMES {
             return Err(Refusal::field(FIELD, format!("has {count} entries, 1 to {MOST_VOLUMES} are asked for")));
@@ -59,7 +59,7 @@ impl Driver {
     }
 
     /// Deletes the group with its snapshots. None there: done.
-    pub(crate) fn delete_group(&self, id: &str, ids: &[String], secrets: &Secrets) -> Result<()> {
+    pub(crate) fn delete_group(&self, id: &str, ids: &[String], secrets: &RequestSecrets) -> Result<()> {
         self.check_groups()?;
         check::id("group_snapshot_id", id)?;
         snapshot_ids(ids)?;
@@ -77,7 +77,7 @@ impl Driver {
     }
 
     /// Returns the snapshots of the group.
-    pub(crate) fn find_group(&self, id: &str, ids: &[String], secrets: &Secrets) -> Result<MadeGroup> {
+    pub(crate) fn find_group(&self, id: &str, ids: &[String], secrets: &RequestSecrets) -> Result<MadeGroup> {
         self.check_groups()?;
         check::id("group_snapshot_id", id)?;
         snapshot_ids(ids)?;
@@ -90,7 +90,7 @@ impl Driver {
 
     /// Checks the snapshots that the CO names against those of the group. A group whose deletion
     /// was begun may lack some.
-    fn check_members(&self, found: &MadeGroup, ids: &[String], secrets: &Secrets) -> Result<()> {
+    fn check_members(&self, found: &MadeGroup, ids: &[String], secrets: &RequestSecrets) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
         }

@@ -6,17 +6,17 @@ use volhost_model::PodUid;
 use volhost_runtime::Capability;
 
 use crate::check::{self, shown, volume, wire};
-use crate::driver::Driver;
+use crate::driver::ServedPlugin;
 use crate::figures::Location;
 use crate::publishing::TARGET_PATH;
 use crate::refusal::{Refusal, Result};
-use crate::secrets::Secrets;
+use crate::secrets::RequestSecrets;
 use volhost_proto::csi::{NodeExpandVolumeRequest, NodeExpandVolumeResponse};
 
 /// The field of a PersistentVolume's source that refers to the secrets of this call.
 const SECRETS: &str = "nodeExpandSecretRef";
 
-impl Driver {
+impl ServedPlugin {
     /// Grows the volume to the requested size, or to the size of its storage. A volume that is
     /// large enough stays as it is.
     ///
@@ -25,7 +25,7 @@ impl Driver {
     pub(crate) fn grow(&self, request: &NodeExpandVolumeRequest) -> Result<NodeExpandVolumeResponse> {
         let id = request.volume_id.as_str();
         let (required, _) = check::range(request.capacity_range.as_ref())?;
-        let secrets = Secrets::read(&request.secrets)?;
+        let secrets = RequestSecrets::read(&request.secrets)?;
         if !self.can(Capability::Expander) {
             return Err(Refusal::Unimplemented("the plugin's volumes do not grow on a node".to_owned()));
         }

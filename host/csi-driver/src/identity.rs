@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 use volhost_runtime::Capability;
 
-use crate::driver::Driver;
+use crate::driver::ServedPlugin;
 use volhost_proto::csi::identity_server::Identity;
 use volhost_proto::csi::plugin_capability::service::Type as Service;
 use volhost_proto::csi::plugin_capability::volume_expansion::Type as Expansion;
@@ -17,7 +17,7 @@ use volhost_proto::csi::{
 
 /// The service.
 #[derive(Debug)]
-pub(crate) struct IdentityService(pub(crate) Arc<Driver>);
+pub(crate) struct IdentityService(pub(crate) Arc<ServedPlugin>);
 
 #[tonic::async_trait]
 impl Identity for IdentityService {

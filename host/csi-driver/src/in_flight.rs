@@ -7,13 +7,13 @@ use crate::refusal::{Refusal, Result};
 
 /// How many calls run now.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Running(tokio::sync::watch::Sender<usize>);
+pub(crate) struct RunningCalls(tokio::sync::watch::Sender<usize>);
 
 /// A call that runs until this is dropped.
 #[derive(Debug)]
-pub(crate) struct OneRunning(Running);
+pub(crate) struct OneRunning(RunningCalls);
 
-impl Running {
+impl RunningCalls {
     /// One more runs.
     pub(crate) fn begin(&self) -> OneRunning {
         self.0.send_modify(|running| *running += 1);
@@ -39,7 +39,7 @@ pub(crate) struct InFlight(Arc<Mutex<HashSet<String>>>);
 
 /// Keeps other calls from these things until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct InFlightGuard {
     all: InFlight,
     things: Vec<String>,
 }
@@ -49,8 +49,8 @@ impl InFlight {
     ///
     /// # Errors
     /// [`Refusal::Pending`] naming one that is worked on.
-    pub(crate) fn claim(&self, things: impl IntoIterator<Item = String>) -> Result<Claim> {
-        let mut claim = Claim { all: self.clone(), things: Vec::new() };
+    pub(crate) fn claim(&self, things: impl IntoIterator<Item = String>) -> Result<InFlightGuard> {
+        let mut claim = InFlightGuard { all: self.clone(), things: Vec::new() };
         for thing in things {
             if !self.set(|set| set.insert(thing.clone())) {
                 return Err(Refusal::Pending(thing));
@@ -65,7 +65,7 @@ impl InFlight {
     }
 }
 
-impl Drop for Claim {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         let things = std::mem::take(&mut self.things);
         self.all.set(|set| set.retain(|thing| !things.contains(thing)));

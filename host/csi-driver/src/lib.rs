@@ -14,7 +14,7 @@
 //!
 //! | module | its job |
 //! |---|---|
-//! | `driver` | [`Driver`]: the plugin, the kernel, and what the calls share |
+//! | `driver` | [`ServedPlugin`]: the plugin, the kernel, and what the calls share |
 //! | `identity`, `node`, `controller`, `group_controller` | the services: checks, and a thread for each call |
 //! | `staging`, `publishing`, `dead`, `figures`, `growth` | the calls to a node |
 //! | `volumes`, `snapshots`, `groups`, `node_publishing` | the calls to a controller |
@@ -56,5 +56,5 @@ mod staging;
 mod usage;
 mod volumes;
 
-pub use driver::{Driver, Options, StartError};
-pub use serve::{ServeError, Sockets, serve};
+pub use driver::{DriverOptions, DriverStartError, ServedPlugin};
+pub use serve::{DriverServeError, Sockets, serve};

@@ -7,7 +7,7 @@ use tracing::{info, warn};
 use volhost_runtime::Capability;
 
 use crate::check::{self, volume};
-use crate::driver::Driver;
+use crate::driver::ServedPlugin;
 use crate::refusal::{Refusal, Result};
 use volhost_proto::csi::node_server::Node;
 use volhost_proto::csi::node_service_capability::rpc::Type;
@@ -20,19 +20,19 @@ use volhost_proto::csi::{
     NodeUnstageVolumeResponse, Topology,
 };
 
-type Answer<T> = std::result::Result<Response<T>, Status>;
+type RpcResult<T> = std::result::Result<Response<T>, Status>;
 
 /// The service.
 #[derive(Debug)]
-pub(crate) struct NodeService(pub(crate) Arc<Driver>);
+pub(crate) struct NodeService(pub(crate) Arc<ServedPlugin>);
 
 /// Runs the call on a thread that may block, and logs its result.
 pub(crate) async fn on_thread<T: Send + 'static>(
-    driver: &Arc<Driver>,
+    driver: &Arc<ServedPlugin>,
     call: &'static str,
     subject: String,
-    work: impl FnOnce(&Driver) -> Result<T> + Send + 'static,
-) -> Answer<T> {
+    work: impl FnOnce(&ServedPlugin) -> Result<T> + Send + 'static,
+) -> RpcResult<T> {
     let driver = Arc::clone(driver);
     let _running = driver.running.begin();
     let done = tokio::task::spawn_blocking(move || work(&driver)).await;
@@ -51,7 +51,7 @@ pub(crate) async fn on_thread<T: Send + 'static>(
 
 #[tonic::async_trait]
 impl Node for NodeService {
-    async fn node_stage_volume(&self, request: Request<NodeStageVolumeRequest>) -> Answer<NodeStageVolumeResponse> {
+    async fn node_stage_volume(&self, request: Request<NodeStageVolumeRequest>) -> RpcResult<NodeStageVolumeResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "NodeStageVolume", volume(&request.volume_id), move |driver| {
             check::id("volume_id", &request.volume_id)?;
@@ -65,7 +65,7 @@ impl Node for NodeService {
     async fn node_unstage_volume(
         &self,
         request: Request<NodeUnstageVolumeRequest>,
-    ) -> Answer<NodeUnstageVolumeResponse> {
+    ) -> RpcResult<NodeUnstageVolumeResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "NodeUnstageVolume", volume(&request.volume_id), move |driver| {
             check::id("volume_id", &request.volume_id)?;
@@ -77,7 +77,7 @@ impl Node for NodeService {
     async fn node_publish_volume(
         &self,
         request: Request<NodePublishVolumeRequest>,
-    ) -> Answer<NodePublishVolumeResponse> {
+    ) -> RpcResult<NodePublishVolumeResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "NodePublishVolume", volume(&request.volume_id), move |driver| {
             check::id("volume_id", &request.volume_id)?;
@@ -91,7 +91,7 @@ impl Node for NodeService {
     async fn node_unpublish_volume(
         &self,
         request: Request<NodeUnpublishVolumeRequest>,
-    ) -> Answer<NodeUnpublishVolumeResponse> {
+    ) -> RpcResult<NodeUnpublishVolumeResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "NodeUnpublishVolume", volume(&request.volume_id), move |driver| {
             check::id("volume_id", &request.volume_id)?;
@@ -103,7 +103,7 @@ impl Node for NodeService {
     async fn node_get_volume_stats(
         &self,
         request: Request<NodeGetVolumeStatsRequest>,
-    ) -> Answer<NodeGetVolumeStatsResponse> {
+    ) -> RpcResult<NodeGetVolumeStatsResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "NodeGetVolumeStats", volume(&request.volume_id), move |driver| {
             check::id("volume_id", &request.volume_id)?;
@@ -112,7 +112,10 @@ impl Node for NodeService {
         .await
     }
 
-    async fn node_expand_volume(&self, request: Request<NodeExpandVolumeRequest>) -> Answer<NodeExpandVolumeResponse> {
+    async fn node_expand_volume(
+        &self,
+        request: Request<NodeExpandVolumeRequest>,
+    ) -> RpcResult<NodeExpandVolumeResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "NodeExpandVolume", volume(&request.volume_id), move |driver| {
             check::id("volume_id", &request.volume_id)?;
@@ -124,7 +127,7 @@ impl Node for NodeService {
     async fn node_get_capabilities(
         &self,
         _request: Request<NodeGetCapabilitiesRequest>,
-    ) -> Answer<NodeGetCapabilitiesResponse> {
+    ) -> RpcResult<NodeGetCapabilitiesResponse> {
         let driver = &self.0;
         let all = [
             (driver.stages(), Type::StageUnstageVolume),
@@ -141,7 +144,7 @@ impl Node for NodeService {
         Ok(Response::new(NodeGetCapabilitiesResponse { capabilities: capabilities.collect() }))
     }
 
-    async fn node_get_info(&self, _request: Request<NodeGetInfoRequest>) -> Answer<NodeGetInfoResponse> {
+    async fn node_get_info(&self, _request: Request<NodeGetInfoRequest>) -> RpcResult<NodeGetInfoResponse> {
         let driver = &self.0;
         let segments = driver.topology.clone().into_iter().collect();
         Ok(Response::new(NodeGetInfoResponse {

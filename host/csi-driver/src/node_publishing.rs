@@ -11,12 +11,12 @@ use volhost_model::VolumeSpec;
 use volhost_runtime::{Call, Capability, NodeFacts};
 
 use crate::check::{self, shown, volume};
-use crate::driver::Driver;
-use crate::publish_records::OnOne;
+use crate::driver::ServedPlugin;
+use crate::publish_records::NodePublication;
 use crate::refusal::{Refusal, Result};
-use crate::secrets::Secrets;
-use crate::source::Asked;
-use crate::usage::Usage;
+use crate::secrets::RequestSecrets;
+use crate::source::RequestedVolume;
+use crate::usage::RequestedUsage;
 use volhost_proto::csi::ControllerPublishVolumeRequest;
 
 /// The entry of the publish context by which a node knows that the controller has attached the
@@ -25,13 +25,13 @@ pub(crate) const ATTACHED_AS: &str = "volhost.io/attached-as";
 /// The field of a PersistentVolume's source that refers to the secrets of this call.
 const SECRETS: &str = "controllerPublishSecretRef";
 
-impl Driver {
+impl ServedPlugin {
     /// Returns whether the controller attaches volumes itself: the plugin distinguishes nodes.
     fn attaches(&self) -> bool {
         self.can(Capability::Attacher) && self.can(Capability::OtherNodes)
     }
 
-    /// Publishes the volume to a node, and returns what the node needs to know. Published so
+    /// Publishes the volume to a node, and returns what the node needs to know. PublishedUse so
     /// already: the same answer.
     ///
     /// # Errors
@@ -40,8 +40,8 @@ impl Driver {
     pub(crate) fn publish_to_node(&self, request: &ControllerPublishVolumeRequest) -> Result<HashMap<String, String>> {
         let (id, node_id) = (request.volume_id.as_str(), request.node_id.as_str());
         check::map("volume_context", &request.volume_context)?;
-        let secrets = Secrets::read(&request.secrets)?;
-        let usage = Usage::read(request.volume_capability.as_ref())?.for_any_group();
+        let secrets = RequestSecrets::read(&request.secrets)?;
+        let usage = RequestedUsage::read(request.volume_capability.as_ref())?.for_any_group();
         if node_id != self.node_id && !self.attaches() && !self.any_node {
             let why = format!("this driver serves {}; see --any-node", shown(&self.node_id));
             return Err(Refusal::NotFound(format!("there is no node {}; {why}", shown(node_id))));
@@ -49,11 +49,15 @@ impl Driver {
         let _claim = self.in_flight.claim([volume(id)])?;
         self.check_usage(&usage)?;
         self.find_noted(id, &secrets)?;
-        let asked =
-            Asked { volume_id: id, context: &request.volume_context, usage: &usage, read_only: request.readonly };
+        let asked = RequestedVolume {
+            volume_id: id,
+            context: &request.volume_context,
+            usage: &usage,
+            read_only: request.readonly,
+        };
         let spec = self.source.spec(&asked)?;
         let name = self.name_to_attach(id, &spec)?;
-        let wanted = OnOne { usage, read_only: request.readonly, attached_as: None };
+        let wanted = NodePublication { usage, read_only: request.readonly, attached_as: None };
         // Before the first step: without a record, nothing would undo it after a crash.
         let there = self.publish_records.reserve(id, node_id, name.clone(), wanted.clone(), self.max_volumes)?;
         if name.is_none() {
@@ -76,7 +80,7 @@ impl Driver {
                 }
             }
         };
-        let attached = OnOne { attached_as: Some(attached_as.clone()), ..wanted };
+        let attached = NodePublication { attached_as: Some(attached_as.clone()), ..wanted };
         self.publish_records.reserve(id, node_id, name, attached, self.max_volumes)?;
         Ok(HashMap::from([(ATTACHED_AS.to_owned(), attached_as)]))
     }
@@ -85,7 +89,7 @@ impl Driver {
     ///
     /// # Errors
     /// [`Refusal`]; repeat it.
-    pub(crate) fn unpublish_from_node(&self, id: &str, node_id: &str, secrets: &Secrets) -> Result<()> {
+    pub(crate) fn unpublish_from_node(&self, id: &str, node_id: &str, secrets: &RequestSecrets) -> Result<()> {
         let _claim = self.in_flight.claim([volume(id)])?;
         let Some(there) = self.publish_records.read(id)? else { return Ok(()) };
         for node in there.nodes().filter(|node| node_id.is_empty() || *node == node_id) {
@@ -108,7 +112,7 @@ impl Driver {
     }
 
     /// Creates a call about a volume on another node, or on this one.
-    fn call_for(&self, id: &str, node_id: &str, secrets: &Secrets) -> Call {
+    fn call_for(&self, id: &str, node_id: &str, secrets: &RequestSecrets) -> Call {
         let node = NodeFacts { name: node_id.to_owned(), ..NodeFacts::default() };
         self.call_with(id, secrets).with_node(Arc::new(node))
     }

@@ -7,14 +7,14 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::check::{shown, volume};
-use crate::records::Records;
+use crate::records::RecordFolder;
 use crate::refusal::{Refusal, Result};
-use crate::usage::Usage;
+use crate::usage::RequestedUsage;
 
 /// How a volume is published to one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct OnOne {
-    pub(crate) usage: Usage,
+pub(crate) struct NodePublication {
+    pub(crate) usage: RequestedUsage,
     pub(crate) read_only: bool,
     /// What it is attached as there, if the controller attaches it and has.
     pub(crate) attached_as: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct PublishRecord {
     /// The plugin's name for it, if the controller attaches it.
     name: Option<String>,
     /// By node.
-    nodes: BTreeMap<String, OnOne>,
+    nodes: BTreeMap<String, NodePublication>,
 }
 
 impl PublishRecord {
@@ -44,15 +44,15 @@ impl PublishRecord {
 
 /// The publish records, changed by one call at a time: they are counted.
 #[derive(Debug)]
-pub(crate) struct PublishRecords(Mutex<Records<PublishRecord>>);
+pub(crate) struct PublishRecords(Mutex<RecordFolder<PublishRecord>>);
 
 impl PublishRecords {
     /// Creates the records over their files.
-    pub(crate) fn new(records: Records<PublishRecord>) -> Self {
+    pub(crate) fn new(records: RecordFolder<PublishRecord>) -> Self {
         Self(Mutex::new(records))
     }
 
-    fn with<T>(&self, work: impl FnOnce(&Records<PublishRecord>) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&RecordFolder<PublishRecord>) -> T) -> T {
         work(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -74,9 +74,9 @@ impl PublishRecords {
         id: &str,
         node_id: &str,
         name: Option<String>,
-        wanted: OnOne,
+        wanted: NodePublication,
         max_volumes: Option<u32>,
-    ) -> Result<OnOne> {
+    ) -> Result<NodePublication> {
         self.with(|records| {
             let mut all = records.read(id)?.unwrap_or(PublishRecord {
                 volume_id: id.to_owned(),
@@ -95,7 +95,8 @@ impl PublishRecords {
                     return Ok(there.clone());
                 }
             } else {
-                let alone = |there: &OnOne| !there.usage.is_for_many_nodes() || !wanted.usage.is_for_many_nodes();
+                let alone =
+                    |there: &NodePublication| !there.usage.is_for_many_nodes() || !wanted.usage.is_for_many_nodes();
                 if let Some((other, _)) = all.nodes.iter().find(|(_, there)| alone(there)) {
                     return Err(Refusal::Precondition(format!(
                         "{} is published to {} already",

@@ -11,13 +11,13 @@ use volhost_model::{Pod, PodUid};
 use volhost_runtime::{Place, PrivateFolder};
 
 use crate::check::{shown, volume};
-use crate::driver::{Driver, PRIVATE};
-use crate::records::{OnNode, Published, Staged};
+use crate::driver::{PRIVATE, ServedPlugin};
+use crate::records::{PublishedUse, ServedVolume, StagedUse};
 use crate::refusal::{Refusal, Result};
-use crate::secrets::Secrets;
-use crate::source::{self, Asked, name_of};
+use crate::secrets::RequestSecrets;
+use crate::source::{self, RequestedVolume, name_of};
 use crate::staging::{MOUNT, STAGING_PATH};
-use crate::usage::Usage;
+use crate::usage::RequestedUsage;
 use volhost_proto::csi::NodePublishVolumeRequest;
 use volhost_volume_ops::other_users::{OtherUsers, PublishTargets};
 use volhost_volume_ops::places::PublishPlace;
@@ -30,7 +30,7 @@ fn target_claim(path: &Path) -> String {
     format!("target {}", path.display())
 }
 
-impl Driver {
+impl ServedPlugin {
     /// Publishes the volume. A volume that is published already stays as it is.
     ///
     /// # Errors
@@ -39,17 +39,17 @@ impl Driver {
     pub(crate) fn publish(&self, request: &NodePublishVolumeRequest) -> Result<()> {
         let (id, target) = (request.volume_id.as_str(), request.target_path.as_str());
         let below = self.co.below(TARGET_PATH, target)?;
-        let usage = Usage::read(request.volume_capability.as_ref())?;
-        let secrets = Secrets::read(&request.secrets)?;
+        let usage = RequestedUsage::read(request.volume_capability.as_ref())?;
+        let secrets = RequestSecrets::read(&request.secrets)?;
         let _claim = self.in_flight.claim([volume(id), target_claim(&below)])?;
         self.check_usage(&usage)?;
         let mut pod = source::pod(&request.volume_context, target)?;
         pod.fs_group = usage.mount_group;
         let read_only = request.readonly;
-        let asked = Asked { volume_id: id, context: &request.volume_context, usage: &usage, read_only };
+        let asked = RequestedVolume { volume_id: id, context: &request.volume_context, usage: &usage, read_only };
         let spec = self.source.spec(&asked)?;
         let mut record = self.record_to_publish(request, &usage, &spec, &secrets)?;
-        let wanted = Published { usage, read_only, pod: pod.uid.as_str().to_owned(), done: true };
+        let wanted = PublishedUse { usage, read_only, pod: pod.uid.as_str().to_owned(), done: true };
         check_others(&record, target, &wanted)?;
         let place = self.co.place(&*self.kernel, TARGET_PATH, target)?.ok_or_else(|| {
             Refusal::field(TARGET_PATH, format!("there is no folder above {}; the CO makes it", shown(target)))
@@ -62,7 +62,7 @@ impl Driver {
         let was_there = place.entry(&*self.kernel).map_err(failed)? != Entry::Absent;
         // What was there before and is not of this volume is not removed.
         let ours = !was_there || record.published.contains_key(target);
-        record.published.insert(target.to_owned(), Published { done: false, ..wanted.clone() });
+        record.published.insert(target.to_owned(), PublishedUse { done: false, ..wanted.clone() });
         self.on_node.write(id, &record)?;
         let block = wanted.usage.block;
         let outcome = if block {
@@ -122,10 +122,10 @@ impl Driver {
     fn record_to_publish(
         &self,
         request: &NodePublishVolumeRequest,
-        usage: &Usage,
+        usage: &RequestedUsage,
         spec: &volhost_model::VolumeSpec,
-        secrets: &Secrets,
-    ) -> Result<OnNode> {
+        secrets: &RequestSecrets,
+    ) -> Result<ServedVolume> {
         let (id, staging) = (request.volume_id.as_str(), request.staging_target_path.as_str());
         let found = self.on_node.read(id)?;
         if !self.stages() {
@@ -171,7 +171,7 @@ impl Driver {
 
     /// Returns whether something is at the target already. For a volume that is a plain folder, a
     /// folder is enough.
-    fn is_shown(&self, record: &OnNode, place: &PublishPlace, block: bool) -> Result<bool> {
+    fn is_shown(&self, record: &ServedVolume, place: &PublishPlace, block: bool) -> Result<bool> {
         let failed = |source| Refusal::kernel("looking at", shown(&record.volume_id), source);
         if !block && self.take_dead_away(&place.folder, &place.name)? {
             return Ok(false);
@@ -180,7 +180,13 @@ impl Driver {
         Ok(matches!(entry, Entry::Mount(_)) || (!block && !record.stageable && entry == Entry::Folder))
     }
 
-    fn show_device(&self, record: &OnNode, pod: &Pod, place: &PublishPlace, secrets: &Secrets) -> Result<()> {
+    fn show_device(
+        &self,
+        record: &ServedVolume,
+        pod: &Pod,
+        place: &PublishPlace,
+        secrets: &RequestSecrets,
+    ) -> Result<()> {
         let id = record.volume_id.as_str();
         let failed = |source| Refusal::kernel("showing the device of", shown(id), source);
         let device = self.device(record)?;
@@ -196,7 +202,7 @@ impl Driver {
     }
 
     /// Unpublishes the volume, and removes what it kept besides.
-    fn unpublish_at(&self, record: &OnNode, place: &PublishPlace, block: bool) -> Result<()> {
+    fn unpublish_at(&self, record: &ServedVolume, place: &PublishPlace, block: bool) -> Result<()> {
         let id = record.volume_id.as_str();
         let failed = |source| Refusal::kernel("unpublishing", shown(id), source);
         let call = self.call(id);
@@ -222,10 +228,10 @@ impl Driver {
 
     /// Removes a target from the record, and the record with the last target of a volume that the
     /// CO has not staged.
-    fn forget(&self, mut record: OnNode, target: &str) -> Result<()> {
+    fn forget(&self, mut record: ServedVolume, target: &str) -> Result<()> {
         record.published.remove(target);
         if record.published.is_empty() {
-            if record.staged.as_ref().is_some_and(Staged::is_own) {
+            if record.staged.as_ref().is_some_and(StagedUse::is_own) {
                 self.unstage_own(&record)?;
                 return self.on_node.remove(&record.volume_id);
             }
@@ -239,7 +245,7 @@ impl Driver {
     /// Returns where the volume is published. The staging mount of a device is not needed.
     pub(crate) fn publish_place(
         &self,
-        record: &OnNode,
+        record: &ServedVolume,
         target: &str,
         pod: &PodUid,
         place: Place,
@@ -257,11 +263,12 @@ impl Driver {
     }
 
     /// Returns who else uses the staged volume: the other targets at which the CO had it published.
-    fn other_users(&self, record: &OnNode, target: &str) -> Result<Option<Arc<OtherUsers>>> {
+    fn other_users(&self, record: &ServedVolume, target: &str) -> Result<Option<Arc<OtherUsers>>> {
         let staged = record.staged.as_ref().filter(|staged| record.stageable && !staged.is_own());
         let Some(staged) = staged else { return Ok(None) };
         let staging = self.co.below(STAGING_PATH, &staged.path)?.join(MOUNT);
-        // A recorded path outside the folder is of an earlier run with another one: no mount there counts.
+        // A recorded path outside the folder is of an earlier run with another one: no mount there
+        // counts.
         let paths = record.published.keys().filter_map(|path| self.co.below(TARGET_PATH, path).ok()).collect();
         let root = self.co.open_root(&*self.kernel);
         let root = root.map_err(|source| Refusal::kernel("opening the folder of", shown(target), source))?;
@@ -280,10 +287,10 @@ impl Driver {
 }
 
 /// Checks the wanted target against the volume's other targets.
-fn check_others(record: &OnNode, target: &str, wanted: &Published) -> Result<()> {
+fn check_others(record: &ServedVolume, target: &str, wanted: &PublishedUse) -> Result<()> {
     let id = record.volume_id.as_str();
     if let Some(there) = record.published.get(target) {
-        let same = Published { done: there.done, ..wanted.clone() } == *there;
+        let same = PublishedUse { done: there.done, ..wanted.clone() } == *there;
         if !same && there.done {
             let what =
                 "is published there already, with another capability, for another pod or not as read-only as asked";

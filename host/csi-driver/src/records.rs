@@ -15,20 +15,20 @@ use volhost_kernel::{Directory, Durability, Kernel, KernelError};
 use volhost_model::VolumeSpec;
 
 use crate::refusal::{Refusal, Result};
-use crate::source::{Asked, Source, name_of};
-use crate::usage::Usage;
+use crate::source::{RequestedVolume, ServedSource, name_of};
+use crate::usage::RequestedUsage;
 
 /// Only the driver reads them: a context may contain what others must not know.
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
-/// The largest record, in bytes: a volume with two thousand publications.
+/// The largest record, in bytes: a volume that is published two thousand times.
 const RECORD_BYTES: usize = 4 << 20;
 /// How the files end.
 const SUFFIX: &str = ".json";
 
 /// A volume on this node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct OnNode {
+pub(crate) struct ServedVolume {
     pub(crate) volume_id: String,
     /// As it was staged, or published if it is not staged.
     pub(crate) spec: VolumeSpec,
@@ -44,21 +44,26 @@ pub(crate) struct OnNode {
     #[serde(default)]
     pub(crate) by_controller: bool,
     /// How it is staged, or its staging was begun.
-    pub(crate) staged: Option<Staged>,
+    pub(crate) staged: Option<StagedUse>,
     /// By target path.
-    pub(crate) published: BTreeMap<String, Published>,
+    pub(crate) published: BTreeMap<String, PublishedUse>,
 }
 
-impl OnNode {
+impl ServedVolume {
     /// Creates the record of a volume of which only the handle is known.
     ///
     /// # Errors
     /// [`Refusal::Field`].
-    pub(crate) fn unknown(id: &str, source: &Source) -> Result<Self> {
-        let (context, usage) = (HashMap::new(), Usage::plain());
+    pub(crate) fn unknown(id: &str, source: &ServedSource) -> Result<Self> {
+        let (context, usage) = (HashMap::new(), RequestedUsage::plain());
         Ok(Self {
             volume_id: id.to_owned(),
-            spec: source.spec(&Asked { volume_id: id, context: &context, usage: &usage, read_only: false })?,
+            spec: source.spec(&RequestedVolume {
+                volume_id: id,
+                context: &context,
+                usage: &usage,
+                read_only: false,
+            })?,
             name: None,
             attachable: false,
             stageable: false,
@@ -72,16 +77,16 @@ impl OnNode {
 
 /// How a volume is staged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Staged {
+pub(crate) struct StagedUse {
     /// Where; empty for a folder of the driver's own, where a volume is staged that a pod describes
     /// itself.
     pub(crate) path: String,
-    pub(crate) usage: Usage,
+    pub(crate) usage: RequestedUsage,
     /// It was done; else it was begun.
     pub(crate) done: bool,
 }
 
-impl Staged {
+impl StagedUse {
     /// The driver has staged it by itself, and unstages it with its last publication.
     pub(crate) fn is_own(&self) -> bool {
         self.path.is_empty()
@@ -90,10 +95,10 @@ impl Staged {
 
 /// How a volume is published.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Published {
-    pub(crate) usage: Usage,
+pub(crate) struct PublishedUse {
+    pub(crate) usage: RequestedUsage,
     pub(crate) read_only: bool,
-    /// The pod's uid, or the name that stands in for it.
+    /// The pod's uid, or the name that replaces it.
     pub(crate) pod: String,
     /// It was done; else it was begun.
     pub(crate) done: bool,
@@ -101,14 +106,14 @@ pub(crate) struct Published {
 
 /// A folder of records of one kind.
 #[derive(Debug)]
-pub(crate) struct Records<T> {
+pub(crate) struct RecordFolder<T> {
     kernel: Arc<dyn Kernel>,
     folder: Directory,
     durability: Durability,
     kind: std::marker::PhantomData<fn() -> T>,
 }
 
-impl<T: Serialize + DeserializeOwned> Records<T> {
+impl<T: Serialize + DeserializeOwned> RecordFolder<T> {
     /// Opens the folder of this name below `root`, making it if it is missing.
     ///
     /// # Errors
@@ -212,7 +217,7 @@ mod tests {
     fn a_record_that_cannot_be_read_counts_as_missing() {
         let kernel: Arc<dyn Kernel> = Arc::new(InMemoryKernel::new());
         let root = kernel.open_directory(Path::new("/")).unwrap();
-        let records: Records<String> = Records::open(&kernel, &root, "node", Durability::Process).unwrap();
+        let records: RecordFolder<String> = RecordFolder::open(&kernel, &root, "node", Durability::Process).unwrap();
         assert_eq!(records.read("../x").unwrap(), None);
         records.write("../x", &"first".to_owned()).unwrap();
         records.write("y", &"other".to_owned()).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 use tracing::{error, info};
 
-use crate::driver::Driver;
+use crate::driver::ServedPlugin;
 use volhost_proto::registration::registration_server::Registration;
 use volhost_proto::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
 
@@ -18,7 +18,7 @@ const VERSION: &str = "1.0.0";
 /// The service.
 #[derive(Debug)]
 pub(crate) struct RegistrationService {
-    pub(crate) driver: Arc<Driver>,
+    pub(crate) driver: Arc<ServedPlugin>,
     /// The driver's socket, as the kubelet sees it.
     pub(crate) endpoint: String,
 }

@@ -20,9 +20,9 @@ const NAME: &str = "(request)";
 
 /// The secrets of one request. Its debug text shows their keys alone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Secrets(KeyedObject);
+pub(crate) struct RequestSecrets(KeyedObject);
 
-impl Secrets {
+impl RequestSecrets {
     /// Reads the field `secrets` of a request.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Secrets {
     }
 }
 
-impl Objects for Secrets {
+impl Objects for RequestSecrets {
     fn config_map(&self, namespace: &str, name: &str) -> std::result::Result<KeyedObject, ObjectError> {
         NoObjects.config_map(namespace, name)
     }
@@ -89,12 +89,12 @@ mod tests {
 
     #[test]
     fn a_secret_is_found_by_its_reference_and_shown_nowhere() {
-        let handed = Secrets::read(&secrets(&[("password", "hunter2")])).unwrap();
+        let handed = RequestSecrets::read(&secrets(&[("password", "hunter2")])).unwrap();
         let found = handed.secret(NAMESPACE, NAME).unwrap();
         assert_eq!(found.get("password").unwrap().as_ref(), b"hunter2");
         assert!(handed.secret("default", NAME).is_err());
         assert_eq!(format!("{handed:?}"), r#"Secrets({"password"})"#);
-        let refused = Secrets::read(&secrets(&[("key", "hunter2\0")])).unwrap_err().to_string();
+        let refused = RequestSecrets::read(&secrets(&[("key", "hunter2\0")])).unwrap_err().to_string();
         assert!(refused.starts_with("secrets: ") && !refused.contains("hunter2"), "{refused}");
     }
 }

@@ -14,7 +14,7 @@ use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
 
 use crate::controller::ControllerService;
-use crate::driver::Driver;
+use crate::driver::ServedPlugin;
 use crate::group_controller::GroupControllerService;
 use crate::identity::IdentityService;
 use crate::node::NodeService;
@@ -49,7 +49,7 @@ pub struct Sockets {
 
 /// Why a driver cannot be served.
 #[derive(Debug, Error)]
-pub enum ServeError {
+pub enum DriverServeError {
     /// Something else is at a socket's path.
     #[error("{path} is not a socket; nothing is put in its place, move it away")]
     NotASocket {
@@ -84,20 +84,22 @@ pub enum ServeError {
 
 /// A socket that is removed when it is dropped.
 #[derive(Debug)]
-struct Socket {
+struct SocketFile {
     path: PathBuf,
     listener: Option<UnixListenerStream>,
 }
 
-impl Socket {
+impl SocketFile {
     /// Makes the socket, in place of one without a listener.
-    fn bind(path: &Path) -> Result<Self, ServeError> {
-        let failed = |source| ServeError::Listen { path: path.to_owned(), source };
+    fn bind(path: &Path) -> Result<Self, DriverServeError> {
+        let failed = |source| DriverServeError::Listen { path: path.to_owned(), source };
         match fs::symlink_metadata(path) {
             Ok(found) if !found.file_type().is_socket() => {
-                return Err(ServeError::NotASocket { path: path.to_owned() });
+                return Err(DriverServeError::NotASocket { path: path.to_owned() });
             }
-            Ok(_) if UnixStream::connect(path).is_ok() => return Err(ServeError::InUse { path: path.to_owned() }),
+            Ok(_) if UnixStream::connect(path).is_ok() => {
+                return Err(DriverServeError::InUse { path: path.to_owned() });
+            }
             Ok(_) => fs::remove_file(path).map_err(failed)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed(error)),
@@ -117,7 +119,7 @@ impl Socket {
     }
 }
 
-impl Drop for Socket {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         // What is left is replaced by the next one.
         let _ = fs::remove_file(&self.path);
@@ -128,20 +130,20 @@ impl Drop for Socket {
 /// Volumes stay as they are when it ends; calls that run are waited for, up to twenty seconds.
 ///
 /// # Errors
-/// [`ServeError`].
+/// [`DriverServeError`].
 pub async fn serve<S>(
-    driver: Arc<Driver>,
+    driver: Arc<ServedPlugin>,
     sockets: Sockets,
     ready: impl FnOnce(),
     stop: impl Fn() -> S,
-) -> Result<(), ServeError>
+) -> Result<(), DriverServeError>
 where
     S: Future<Output = ()> + Send + 'static,
 {
     let path = sockets.endpoint;
-    let mut own = Socket::bind(&path)?;
+    let mut own = SocketFile::bind(&path)?;
     let registration = sockets.registration_dir.map(|folder| folder.join(format!("{}-reg.sock", driver.name())));
-    let mut registration = registration.as_deref().map(Socket::bind).transpose()?;
+    let mut registration = registration.as_deref().map(SocketFile::bind).transpose()?;
     ready();
     let csi = own.incoming().map(|incoming| {
         Server::builder()
@@ -159,7 +161,7 @@ where
             .serve_with_incoming_shutdown(incoming, stop())
     });
     let endpoint = sockets.kubelet_registration_path.unwrap_or_else(|| path.display().to_string());
-    let registrar = registration.as_mut().and_then(Socket::incoming).map(|incoming| {
+    let registrar = registration.as_mut().and_then(SocketFile::incoming).map(|incoming| {
         let service = RegistrationService { driver: Arc::clone(&driver), endpoint };
         Server::builder().add_service(RegistrationServer::new(service)).serve_with_incoming_shutdown(incoming, stop())
     });
@@ -180,7 +182,7 @@ where
         // A client that keeps its connection keeps nothing here from ending.
         _ = asked_to_end => timeout(ANSWERS_TIME, serving).await.unwrap_or(Ok(())),
     };
-    ended.map_err(|source| ServeError::Serve { path, source })
+    ended.map_err(|source| DriverServeError::Serve { path, source })
 }
 
 #[cfg(test)]
@@ -194,12 +196,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("csi.sock");
         drop(UnixListener::bind(&path).unwrap());
-        let served = Socket::bind(&path).unwrap();
-        assert!(matches!(Socket::bind(&path), Err(ServeError::InUse { .. })));
+        let served = SocketFile::bind(&path).unwrap();
+        assert!(matches!(SocketFile::bind(&path), Err(DriverServeError::InUse { .. })));
         drop(served);
         assert!(!path.exists());
         fs::write(&path, "x").unwrap();
-        assert!(matches!(Socket::bind(&path), Err(ServeError::NotASocket { .. })));
+        assert!(matches!(SocketFile::bind(&path), Err(DriverServeError::NotASocket { .. })));
         assert_eq!(fs::read_to_string(&path).unwrap(), "x");
     }
 }

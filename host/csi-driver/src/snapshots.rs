@@ -4,13 +4,13 @@ use tonic::Code;
 use volhost_runtime::{Capability, MadeSnapshot, Page, WantedSnapshot};
 
 use crate::check::{self, shown, volume, wire};
-use crate::driver::Driver;
+use crate::driver::ServedPlugin;
 use crate::refusal::{Refusal, Result};
-use crate::secrets::Secrets;
+use crate::secrets::RequestSecrets;
 use crate::volumes::{bad_token, page_size};
 use volhost_proto::csi::{CreateSnapshotRequest, ListSnapshotsRequest, Snapshot};
 
-impl Driver {
+impl ServedPlugin {
     fn check_snapshots(&self) -> Result<()> {
         if self.can(Capability::Snapshotter) {
             return Ok(());
@@ -24,7 +24,7 @@ impl Driver {
         check::name("name", &request.name)?;
         check::id("source_volume_id", &request.source_volume_id)?;
         check::map("parameters", &request.parameters)?;
-        let secrets = Secrets::read(&request.secrets)?;
+        let secrets = RequestSecrets::read(&request.secrets)?;
         let named = format!("the snapshot named {}", shown(&request.name));
         let _claim = self.in_flight.claim([named, volume(&request.source_volume_id)])?;
         let wanted = WantedSnapshot {
@@ -37,7 +37,7 @@ impl Driver {
     }
 
     /// Deletes the snapshot. None there: done.
-    pub(crate) fn delete_snapshot(&self, id: &str, secrets: &Secrets) -> Result<()> {
+    pub(crate) fn delete_snapshot(&self, id: &str, secrets: &RequestSecrets) -> Result<()> {
         self.check_snapshots()?;
         check::id("snapshot_id", id)?;
         // A volume that is made of it claims it by the same words.
@@ -56,7 +56,7 @@ impl Driver {
     }
 
     /// What the snapshot is.
-    pub(crate) fn find_snapshot(&self, id: &str, secrets: &Secrets) -> Result<MadeSnapshot> {
+    pub(crate) fn find_snapshot(&self, id: &str, secrets: &RequestSecrets) -> Result<MadeSnapshot> {
         self.check_snapshots()?;
         check::id("snapshot_id", id)?;
         match self.did("looking for snapshot", id, self.plugin.find_snapshot(&self.call_with(id, secrets), id)) {
@@ -69,7 +69,7 @@ impl Driver {
     pub(crate) fn page_of_snapshots(&self, request: &ListSnapshotsRequest) -> Result<Page<MadeSnapshot>> {
         self.check_snapshots()?;
         let most = page_size(request.max_entries)?;
-        let secrets = Secrets::read(&request.secrets)?;
+        let secrets = RequestSecrets::read(&request.secrets)?;
         if !request.snapshot_id.is_empty() {
             return match self.find_snapshot(&request.snapshot_id, &secrets) {
                 Ok(found) => Ok(Page { entries: vec![found], next: None }),

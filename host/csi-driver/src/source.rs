@@ -10,7 +10,7 @@ use volhost_model::text::lower_hex;
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 
 use crate::refusal::{Refusal, Result};
-use crate::usage::Usage;
+use crate::usage::RequestedUsage;
 
 /// Keys of a context that begin so are the CO's own, and no fields of the volume.
 const COS_OWN: [&str; 2] = ["csi.storage.k8s.io/", "storage.kubernetes.io/"];
@@ -22,14 +22,14 @@ const NAME_BYTES: usize = 16;
 
 /// The volume source of the plugin that is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum ServedSource {
     /// `csi` with this driver: the handle is `volumeHandle`, and the context `volumeAttributes`.
     Csi(String),
     /// Another field of a volume: the context's entries are its fields.
     Field(String),
 }
 
-impl Source {
+impl ServedSource {
     /// The source of this name, as the plugin says it.
     pub(crate) fn read(name: &str) -> Self {
         match name.split_once(':') {
@@ -42,7 +42,7 @@ impl Source {
     ///
     /// # Errors
     /// [`Refusal::Field`].
-    pub(crate) fn spec(&self, asked: &Asked<'_>) -> Result<VolumeSpec> {
+    pub(crate) fn spec(&self, asked: &RequestedVolume<'_>) -> Result<VolumeSpec> {
         let own: BTreeMap<&String, &String> =
             asked.context.iter().filter(|(key, _)| !COS_OWN.iter().any(|begin| key.starts_with(begin))).collect();
         let (source, fields) = match self {
@@ -80,15 +80,15 @@ impl Source {
 
 /// What a request says of a volume.
 #[derive(Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestedVolume<'a> {
     pub(crate) volume_id: &'a str,
     pub(crate) context: &'a HashMap<String, String>,
-    pub(crate) usage: &'a Usage,
+    pub(crate) usage: &'a RequestedUsage,
     /// The publication is read-only.
     pub(crate) read_only: bool,
 }
 
-fn csi_fields(driver: &str, asked: &Asked<'_>, own: &BTreeMap<&String, &String>) -> Map<String, Value> {
+fn csi_fields(driver: &str, asked: &RequestedVolume<'_>, own: &BTreeMap<&String, &String>) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("driver".to_owned(), Value::from(driver));
     fields.insert("volumeHandle".to_owned(), Value::from(asked.volume_id));
@@ -164,9 +164,9 @@ mod tests {
     use volhost_proto::csi::VolumeCapability;
     use volhost_proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
 
-    fn usage(fs_type: &str) -> Usage {
+    fn usage(fs_type: &str) -> RequestedUsage {
         let mount = MountVolume { fs_type: fs_type.to_owned(), ..MountVolume::default() };
-        Usage::read(Some(&VolumeCapability {
+        RequestedUsage::read(Some(&VolumeCapability {
             access_type: Some(AccessType::Mount(mount)),
             access_mode: Some(AccessMode { mode: 1 }),
         }))
@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn a_csi_source_has_the_handle_and_the_context_without_what_is_the_cos_own() {
         let context = context(&[("folder", "/srv"), ("storage.kubernetes.io/csiProvisionerIdentity", "x")]);
-        let asked = Asked { volume_id: "a/b", context: &context, usage: &usage("xfs"), read_only: true };
-        let spec = Source::read("csi:loop.volhost.io").spec(&asked).unwrap();
+        let asked = RequestedVolume { volume_id: "a/b", context: &context, usage: &usage("xfs"), read_only: true };
+        let spec = ServedSource::read("csi:loop.volhost.io").spec(&asked).unwrap();
         let fields = serde_json::json!({
             "driver": "loop.volhost.io", "volumeHandle": "a/b", "fsType": "xfs", "volumeAttributes": { "folder": "/srv" }
         });
@@ -192,8 +192,8 @@ mod tests {
     #[test]
     fn another_source_has_the_contexts_entries_as_fields() {
         let context = context(&[("path", "/srv"), ("deep", "{\"a\":[1]}"), ("on", "true"), ("word", "null")]);
-        let asked = Asked { volume_id: "v", context: &context, usage: &usage(""), read_only: false };
-        let spec = Source::read("hostPath").spec(&asked).unwrap();
+        let asked = RequestedVolume { volume_id: "v", context: &context, usage: &usage(""), read_only: false };
+        let spec = ServedSource::read("hostPath").spec(&asked).unwrap();
         let fields = serde_json::json!({ "path": "/srv", "deep": { "a": [1] }, "on": true, "word": "null" });
         assert_eq!((spec.source.as_str(), Value::Object(spec.fields)), ("hostPath", fields));
     }

@@ -11,14 +11,14 @@ use volhost_model::VolumeSpec;
 use volhost_runtime::{Attachment, Capability, Place};
 
 use crate::check::{shown, volume};
-use crate::driver::{Driver, OWN_STAGING};
-use crate::in_flight::Claim;
+use crate::driver::{OWN_STAGING, ServedPlugin};
+use crate::in_flight::InFlightGuard;
 use crate::node_publishing::ATTACHED_AS;
-use crate::records::{OnNode, Staged};
+use crate::records::{ServedVolume, StagedUse};
 use crate::refusal::{Refusal, Result};
-use crate::secrets::Secrets;
-use crate::source::{Asked, name_of};
-use crate::usage::Usage;
+use crate::secrets::RequestSecrets;
+use crate::source::{RequestedVolume, name_of};
+use crate::usage::RequestedUsage;
 use volhost_proto::csi::NodeStageVolumeRequest;
 use volhost_volume_ops::places::StagingPlace;
 
@@ -30,7 +30,7 @@ pub(crate) const STAGING_PATH: &str = "staging_target_path";
 /// The mode of folders of the driver's own.
 const FOLDER_MODE: u32 = 0o700;
 
-impl Driver {
+impl ServedPlugin {
     /// Stages the volume. A volume that is staged already stays as it is.
     ///
     /// # Errors
@@ -39,16 +39,17 @@ impl Driver {
     pub(crate) fn stage(&self, request: &NodeStageVolumeRequest) -> Result<()> {
         let (id, path) = (request.volume_id.as_str(), request.staging_target_path.as_str());
         self.co.below(STAGING_PATH, path)?;
-        let usage = Usage::read(request.volume_capability.as_ref())?;
-        let secrets = Secrets::read(&request.secrets)?;
+        let usage = RequestedUsage::read(request.volume_capability.as_ref())?;
+        let secrets = RequestSecrets::read(&request.secrets)?;
         let _claim = self.in_flight.claim([volume(id)])?;
         self.check_usage(&usage)?;
         let folder = self.co.open(&*self.kernel, STAGING_PATH, path)?.ok_or_else(|| {
             Refusal::field(STAGING_PATH, format!("there is no folder {}; the CO makes it", shown(path)))
         })?;
-        let asked = Asked { volume_id: id, context: &request.volume_context, usage: &usage, read_only: false };
+        let asked =
+            RequestedVolume { volume_id: id, context: &request.volume_context, usage: &usage, read_only: false };
         let spec = self.source.spec(&asked)?;
-        let staged = Staged { path: path.to_owned(), usage: usage.for_any_group(), done: false };
+        let staged = StagedUse { path: path.to_owned(), usage: usage.for_any_group(), done: false };
         let publish_context = request.publish_context.clone().into_iter().collect();
         let find = || self.find(id, &secrets);
         let place = self.staging_in(id, &spec, folder);
@@ -59,12 +60,18 @@ impl Driver {
     /// It is unstaged with its last target.
     ///
     /// # Errors
-    /// As [`Driver::stage`].
-    pub(crate) fn stage_own(&self, id: &str, usage: &Usage, spec: &VolumeSpec, secrets: &Secrets) -> Result<OnNode> {
+    /// As [`ServedPlugin::stage`].
+    pub(crate) fn stage_own(
+        &self,
+        id: &str,
+        usage: &RequestedUsage,
+        spec: &VolumeSpec,
+        secrets: &RequestSecrets,
+    ) -> Result<ServedVolume> {
         let path = own_folder(id);
         let folder = self.kernel.make_dirs(&self.state, &path, FOLDER_MODE);
         let folder = folder.map_err(|source| Refusal::kernel("staging", shown(id), source))?;
-        let staged = Staged { path: String::new(), usage: usage.for_any_group(), done: false };
+        let staged = StagedUse { path: String::new(), usage: usage.for_any_group(), done: false };
         let place = self.staging_in(id, spec, folder);
         self.stage_in(id, &place, staged, spec, BTreeMap::new(), secrets, || Ok(()))
     }
@@ -73,7 +80,7 @@ impl Driver {
     ///
     /// # Errors
     /// [`Refusal`]; repeat it.
-    pub(crate) fn unstage_own(&self, record: &OnNode) -> Result<()> {
+    pub(crate) fn unstage_own(&self, record: &ServedVolume) -> Result<()> {
         let id = record.volume_id.as_str();
         let failed = |source| Refusal::kernel("unstaging", shown(id), source);
         let _storage = self.claim_storage(record)?;
@@ -90,12 +97,12 @@ impl Driver {
     }
 
     /// Keeps two volumes of one storage from being staged and unstaged at once.
-    fn claim_storage(&self, record: &OnNode) -> Result<Option<Claim>> {
+    fn claim_storage(&self, record: &ServedVolume) -> Result<Option<InFlightGuard>> {
         record.name.as_ref().map(|name| self.in_flight.claim([format!("storage {name}")])).transpose()
     }
 
     /// Returns whether another volume of the node is of the same storage, which it may show.
-    fn is_shared(&self, record: &OnNode) -> Result<bool> {
+    fn is_shared(&self, record: &ServedVolume) -> Result<bool> {
         if record.name.is_none() {
             return Ok(false);
         }
@@ -112,12 +119,12 @@ impl Driver {
     }
 
     /// The folder that a volume is staged in; none if it is not there.
-    pub(crate) fn staging_folder(&self, id: &str, staged: &Staged) -> Result<Option<Directory>> {
+    pub(crate) fn staging_folder(&self, id: &str, staged: &StagedUse) -> Result<Option<Directory>> {
         if staged.is_own() { self.open_own(id) } else { self.co.open(&*self.kernel, STAGING_PATH, &staged.path) }
     }
 
     /// Returns where the volume of the record is staged; none if the folder does not exist.
-    pub(crate) fn staging(&self, record: &OnNode, staged: &Staged) -> Result<Option<StagingPlace>> {
+    pub(crate) fn staging(&self, record: &ServedVolume, staged: &StagedUse) -> Result<Option<StagingPlace>> {
         let folder = self.staging_folder(&record.volume_id, staged)?;
         Ok(folder.map(|folder| self.staging_in(&record.volume_id, &record.spec, folder)))
     }
@@ -131,19 +138,19 @@ impl Driver {
         &self,
         id: &str,
         place: &StagingPlace,
-        staged: Staged,
+        staged: StagedUse,
         spec: &VolumeSpec,
         publish_context: BTreeMap<String, String>,
-        secrets: &Secrets,
+        secrets: &RequestSecrets,
         find: impl FnOnce() -> Result<()>,
-    ) -> Result<OnNode> {
+    ) -> Result<ServedVolume> {
         let mut record = match self.on_node.read(id)? {
             Some(record) => {
                 check_same(&record, &staged, id)?;
                 if record.staged.as_ref().is_some_and(|staged| staged.done) && self.is_staged(&record, place)? {
                     return Ok(record);
                 }
-                OnNode { staged: Some(staged), ..record }
+                ServedVolume { staged: Some(staged), ..record }
             }
             None => {
                 find()?;
@@ -212,7 +219,7 @@ impl Driver {
     }
 
     /// Asks the plugin what a volume is, of which nothing exists on the node yet.
-    pub(crate) fn new_record(&self, id: &str, spec: &VolumeSpec, staged: Option<Staged>) -> Result<OnNode> {
+    pub(crate) fn new_record(&self, id: &str, spec: &VolumeSpec, staged: Option<StagedUse>) -> Result<ServedVolume> {
         let spec = Arc::new(spec.clone());
         let identified = self.did("naming", id, self.plugin.identify(&self.call(id), &spec))?;
         if !identified.needs.is_empty() {
@@ -220,7 +227,7 @@ impl Driver {
             return Err(Refusal::field("volume_context", why));
         }
         let exports = |capability| self.can(capability);
-        Ok(OnNode {
+        Ok(ServedVolume {
             volume_id: id.to_owned(),
             attachable: exports(Capability::Attacher) && identified.attachable.unwrap_or(true),
             stageable: exports(Capability::Stager) && identified.stageable.unwrap_or(true),
@@ -234,13 +241,13 @@ impl Driver {
     }
 
     /// Makes a record from what the plugin knows of a volume by its handle alone.
-    fn guessed_record(&self, id: &str) -> Option<OnNode> {
-        let unknown = OnNode::unknown(id, &self.source).ok()?;
+    fn guessed_record(&self, id: &str) -> Option<ServedVolume> {
+        let unknown = ServedVolume::unknown(id, &self.source).ok()?;
         self.new_record(id, &unknown.spec, None).ok()
     }
 
     /// Refuses a use that the plugin cannot serve.
-    pub(crate) fn check_usage(&self, usage: &Usage) -> Result<()> {
+    pub(crate) fn check_usage(&self, usage: &RequestedUsage) -> Result<()> {
         if usage.block && !self.can(Capability::BlockMapper) {
             let why = "the plugin does not hand volumes over as devices; ask for `mount`";
             return Err(Refusal::field("volume_capability", why));
@@ -256,7 +263,7 @@ impl Driver {
     }
 
     /// Returns whether the volume is attached and staged as its record says.
-    fn is_staged(&self, record: &OnNode, place: &StagingPlace) -> Result<bool> {
+    fn is_staged(&self, record: &ServedVolume, place: &StagingPlace) -> Result<bool> {
         let call = self.call(&record.volume_id);
         let name = record.name.as_ref().filter(|_| record.attachable);
         if name.is_some_and(|name| self.steps(&call).is_attached(name) == Some(false)) {
@@ -271,10 +278,10 @@ impl Driver {
 
     fn stage_at(
         &self,
-        record: &mut OnNode,
+        record: &mut ServedVolume,
         publish_context: BTreeMap<String, String>,
         place: &StagingPlace,
-        secrets: &Secrets,
+        secrets: &RequestSecrets,
     ) -> Result<()> {
         let id = record.volume_id.clone();
         let spec = secrets.referred(&self.plugin, &record.spec, SECRETS);
@@ -300,7 +307,11 @@ impl Driver {
 
     /// Returns what is known of the attached volume, its device found; none for a volume that is
     /// not attached.
-    pub(crate) fn attachment(&self, record: &OnNode, metadata: BTreeMap<String, String>) -> Result<Option<Attachment>> {
+    pub(crate) fn attachment(
+        &self,
+        record: &ServedVolume,
+        metadata: BTreeMap<String, String>,
+    ) -> Result<Option<Attachment>> {
         let Some(attached_as) = record.attached_as.clone().filter(|_| record.attachable) else { return Ok(None) };
         let spec = Arc::new(record.spec.clone());
         let call = self.call(&record.volume_id);
@@ -309,7 +320,7 @@ impl Driver {
     }
 
     /// Returns the device of a staged volume; none if each pod has a device of its own.
-    pub(crate) fn device(&self, record: &OnNode) -> Result<Option<Arc<BlockDevice>>> {
+    pub(crate) fn device(&self, record: &ServedVolume) -> Result<Option<Arc<BlockDevice>>> {
         let attached = self.attachment(record, BTreeMap::new())?;
         let spec = Arc::new(record.spec.clone());
         let call = self.call(&record.volume_id);
@@ -322,7 +333,7 @@ impl Driver {
     ///
     /// # Assumptions
     /// The caller has the claim of the storage.
-    fn unstage_at(&self, record: &OnNode, place: &StagingPlace) -> Result<()> {
+    fn unstage_at(&self, record: &ServedVolume, place: &StagingPlace) -> Result<()> {
         let id = record.volume_id.as_str();
         let remove_note = || place.note.remove(&*self.kernel).map_err(|source| failed(record, source));
         if self.is_shared(record)? {
@@ -344,7 +355,7 @@ impl Driver {
         self.detach(record)
     }
 
-    fn detach(&self, record: &OnNode) -> Result<()> {
+    fn detach(&self, record: &ServedVolume) -> Result<()> {
         match record.name.as_ref().filter(|_| record.attachable && !record.by_controller) {
             Some(name) => {
                 let call = self.call(&record.volume_id);
@@ -364,14 +375,14 @@ impl Driver {
     }
 
     /// Returns the staging mount of a staged volume; none for a volume that has none.
-    pub(crate) fn node_place(&self, record: &OnNode) -> Result<Option<Place>> {
+    pub(crate) fn node_place(&self, record: &ServedVolume) -> Result<Option<Place>> {
         let Some(staged) = record.staged.as_ref().filter(|_| record.stageable) else { return Ok(None) };
         let folder = self.staging_folder(&record.volume_id, staged)?;
         Ok(folder.map(|parent| Place { parent, name: MOUNT.into() }))
     }
 
     /// Refuses to unstage a volume that is still published.
-    fn check_unpublished(&self, id: &str, record: &OnNode) -> Result<()> {
+    fn check_unpublished(&self, id: &str, record: &ServedVolume) -> Result<()> {
         for target in record.published.keys() {
             let place = self.co.place(&*self.kernel, "target_path", target)?;
             let found = place.map(|place| self.kernel.entry(&place.parent, &place.name)).transpose();
@@ -392,12 +403,12 @@ fn own_folder(id: &str) -> PathBuf {
     Path::new(OWN_STAGING).join(name_of(id))
 }
 
-fn failed(record: &OnNode, source: volhost_kernel::KernelError) -> Refusal {
+fn failed(record: &ServedVolume, source: volhost_kernel::KernelError) -> Refusal {
     Refusal::kernel("looking at", shown(&record.volume_id), source)
 }
 
 /// A volume is staged in one way at one place.
-fn check_same(record: &OnNode, wanted: &Staged, id: &str) -> Result<()> {
+fn check_same(record: &ServedVolume, wanted: &StagedUse, id: &str) -> Result<()> {
     match &record.staged {
         Some(staged) if staged.path != wanted.path => {
             Err(Refusal::Conflict(format!("{} is staged at {} already", volume(id), shown(&staged.path))))

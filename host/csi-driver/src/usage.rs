@@ -15,7 +15,7 @@ const FS_TYPE_BYTES: usize = 128;
 
 /// How a volume is used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Usage {
+pub(crate) struct RequestedUsage {
     /// As a device.
     pub(crate) block: bool,
     /// The file system; empty for the plugin's usual one.
@@ -29,7 +29,7 @@ pub(crate) struct Usage {
     pub(crate) mount_group: Option<u32>,
 }
 
-impl Usage {
+impl RequestedUsage {
     /// Reads the capability of a request.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Usage {
         Mode::try_from(self.mode).unwrap_or(Mode::Unknown)
     }
 
-    /// Nobody writes it.
+    /// Returns whether no pod may write it.
     pub(crate) fn is_read_only(&self) -> bool {
         matches!(self.mode(), Mode::SingleNodeReaderOnly | Mode::MultiNodeReaderOnly)
     }
@@ -165,13 +165,15 @@ mod tests {
             (Some(capability(group("-1"), 1)), "\"-1\" is no group's number"),
             (Some(capability(group("4294967296"), 1)), "is no group's number"),
         ] {
-            let error = Usage::read(given.as_ref()).unwrap_err().to_string();
+            let error = RequestedUsage::read(given.as_ref()).unwrap_err().to_string();
             assert!(error.starts_with("volume_capability: ") && error.contains(words), "{error}");
         }
-        let usage = Usage::read(Some(&capability(mount(&["noatime,ro"]), 7))).unwrap();
+        let usage = RequestedUsage::read(Some(&capability(mount(&["noatime,ro"]), 7))).unwrap();
         assert_eq!(usage.mount_flags, ["noatime", "ro"]);
-        let usage = Usage::read(Some(&capability(group("2345"), 7))).unwrap();
+        let usage = RequestedUsage::read(Some(&capability(group("2345"), 7))).unwrap();
         assert_eq!((usage.mount_group, usage.for_any_group().mount_group), (Some(2345), None));
-        assert!(Usage::read(Some(&capability(Some(AccessType::Block(BlockVolume {})), 3))).unwrap().is_read_only());
+        assert!(
+            RequestedUsage::read(Some(&capability(Some(AccessType::Block(BlockVolume {})), 3))).unwrap().is_read_only()
+        );
     }
 }

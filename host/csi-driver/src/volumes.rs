@@ -5,10 +5,10 @@ use tonic::Code;
 use volhost_runtime::{Capability, MadeVolume, Page, WantedVolume};
 
 use crate::check::{self, shown, volume};
-use crate::driver::Driver;
+use crate::driver::ServedPlugin;
 use crate::refusal::{Refusal, Result};
-use crate::secrets::Secrets;
-use crate::usage::Usage;
+use crate::secrets::RequestSecrets;
+use crate::usage::RequestedUsage;
 use volhost_proto::csi::volume_content_source::Type as Content;
 use volhost_proto::csi::{
     ControllerModifyVolumeRequest, CreateVolumeRequest, Topology, TopologyRequirement, VolumeContentSource,
@@ -18,7 +18,7 @@ use volhost_proto::csi::{
 const PAGE: u32 = 1_000;
 const MUTABLE: &str = "mutable_parameters";
 
-impl Driver {
+impl ServedPlugin {
     /// Whether the plugin makes its volumes itself.
     pub(crate) fn provisions(&self) -> bool {
         self.can(Capability::Controller)
@@ -32,7 +32,7 @@ impl Driver {
         if !request.mutable_parameters.is_empty() && !self.can(Capability::Modifier) {
             return Err(Refusal::field(MUTABLE, "volumes of this driver cannot be modified"));
         }
-        let usages = Usage::read_all(&request.volume_capabilities)?;
+        let usages = RequestedUsage::read_all(&request.volume_capabilities)?;
         usages.iter().try_for_each(|usage| self.check_usage(usage))?;
         let (required_bytes, limit_bytes) = check::range(request.capacity_range.as_ref())?;
         self.check_topology(request.accessibility_requirements.as_ref())?;
@@ -86,7 +86,7 @@ impl Driver {
     }
 
     /// Makes the volume. One of that name that fits: the same answer.
-    pub(crate) fn create(&self, wanted: &WantedVolume, secrets: &Secrets) -> Result<MadeVolume> {
+    pub(crate) fn create(&self, wanted: &WantedVolume, secrets: &RequestSecrets) -> Result<MadeVolume> {
         let sources = [&wanted.source_volume, &wanted.source_snapshot].into_iter().flatten();
         let mut claims = vec![format!("the volume named {}", shown(&wanted.name))];
         claims.extend(sources.map(|source| volume(source)));
@@ -99,7 +99,7 @@ impl Driver {
     }
 
     /// Deletes the volume. None there: done.
-    pub(crate) fn delete(&self, id: &str, secrets: &Secrets) -> Result<()> {
+    pub(crate) fn delete(&self, id: &str, secrets: &RequestSecrets) -> Result<()> {
         let _claim = self.in_flight.claim([volume(id)])?;
         let nodes = self.publish_records.nodes_of(id)?;
         if let Some(node) = nodes.first() {
@@ -119,7 +119,7 @@ impl Driver {
     }
 
     /// Finds a volume that this driver made.
-    pub(crate) fn find_noted(&self, id: &str, secrets: &Secrets) -> Result<MadeVolume> {
+    pub(crate) fn find_noted(&self, id: &str, secrets: &RequestSecrets) -> Result<MadeVolume> {
         if !self.provisions() {
             return self.catalog.find(id);
         }
@@ -131,7 +131,7 @@ impl Driver {
 
     /// Refuses a volume that is known not to exist. A volume that this driver did not make may
     /// exist: the plugin finds out when it is used.
-    pub(crate) fn find(&self, id: &str, secrets: &Secrets) -> Result<()> {
+    pub(crate) fn find(&self, id: &str, secrets: &RequestSecrets) -> Result<()> {
         match self.find_noted(id, secrets) {
             Err(refusal) if self.provisions() && refusal.code() == Code::NotFound => Err(refusal),
             _ => Ok(()),
@@ -139,7 +139,13 @@ impl Driver {
     }
 
     /// Gives the volume the size; what it has then.
-    pub(crate) fn expand(&self, id: &str, required: Option<u64>, limit: Option<u64>, secrets: &Secrets) -> Result<u64> {
+    pub(crate) fn expand(
+        &self,
+        id: &str,
+        required: Option<u64>,
+        limit: Option<u64>,
+        secrets: &RequestSecrets,
+    ) -> Result<u64> {
         let _claim = self.in_flight.claim([volume(id)])?;
         let to = required.or(limit).ok_or_else(|| Refusal::field("capacity_range", "is missing"))?;
         if !self.provisions() {
@@ -157,7 +163,7 @@ impl Driver {
         let id = request.volume_id.as_str();
         check::id("volume_id", id)?;
         check::map(MUTABLE, &request.mutable_parameters)?;
-        let secrets = Secrets::read(&request.secrets)?;
+        let secrets = RequestSecrets::read(&request.secrets)?;
         if request.mutable_parameters.is_empty() {
             return Err(Refusal::field(MUTABLE, "is missing"));
         }

@@ -9,7 +9,7 @@ use tonic::{Response, Status};
 
 /// Why a call has no answer.
 #[derive(Debug, Error)]
-pub(super) enum CallError {
+pub(super) enum RpcError {
     /// The driver answered with an error, or the connection failed.
     #[error("{:?}: {}{}", .0.code(), .0.message(), cause_text(.0))]
     Status(#[source] Box<Status>),
@@ -30,14 +30,14 @@ fn cause_text(status: &Status) -> String {
 /// Waits for the answer of a call, for this time at most.
 ///
 /// # Errors
-/// [`CallError`].
+/// [`RpcError`].
 pub(super) async fn within<T>(
     time: Duration,
     call: impl Future<Output = Result<Response<T>, Status>>,
-) -> Result<T, CallError> {
+) -> Result<T, RpcError> {
     match timeout(time, call).await {
         Ok(Ok(answer)) => Ok(answer.into_inner()),
-        Ok(Err(status)) => Err(CallError::Status(Box::new(status))),
-        Err(_) => Err(CallError::NoAnswer(time)),
+        Ok(Err(status)) => Err(RpcError::Status(Box::new(status))),
+        Err(_) => Err(RpcError::NoAnswer(time)),
     }
 }

@@ -24,12 +24,12 @@ const CONNECT_TIME: Duration = Duration::from_secs(10);
 
 /// A connection that is opened at the first call, kept, and opened again after it has broken.
 #[derive(Debug, Clone)]
-pub(super) struct Connection {
+pub(super) struct DriverConnection {
     channel: Channel,
     socket: PathBuf,
 }
 
-impl Connection {
+impl DriverConnection {
     /// A connection to the socket at this path. Needs a tokio runtime.
     pub(super) fn new(socket: &Path) -> Self {
         let path = socket.to_owned();
@@ -76,7 +76,7 @@ impl Connection {
         client.ready().await.map_err(|error| Status::from_error(error.into()))?;
         let mut request = Request::new(message);
         request.set_timeout(deadline);
-        Ok(client.unary(request, method, Bytes).await?.into_inner())
+        Ok(client.unary(request, method, BytesCodec).await?.into_inner())
     }
 
     /// Classifies a status: tonic returns one of its own if the connection failed.
@@ -99,9 +99,9 @@ impl Connection {
 }
 
 /// Passes messages through as bytes.
-struct Bytes;
+struct BytesCodec;
 
-impl Codec for Bytes {
+impl Codec for BytesCodec {
     type Encode = Vec<u8>;
     type Decode = Vec<u8>;
     type Encoder = Self;
@@ -116,7 +116,7 @@ impl Codec for Bytes {
     }
 }
 
-impl Encoder for Bytes {
+impl Encoder for BytesCodec {
     type Item = Vec<u8>;
     type Error = Status;
 
@@ -126,7 +126,7 @@ impl Encoder for Bytes {
     }
 }
 
-impl Decoder for Bytes {
+impl Decoder for BytesCodec {
     type Item = Vec<u8>;
     type Error = Status;
 

@@ -8,8 +8,8 @@ use thiserror::Error;
 use volhost_proto::csi::NodeGetInfoRequest;
 use volhost_proto::csi::node_client::NodeClient;
 
-use super::call::{CallError, within};
-use super::connection::Connection;
+use super::call::{RpcError, within};
+use super::connection::DriverConnection;
 
 /// How long a driver may take to answer: some ask their cloud.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -38,7 +38,7 @@ pub(super) struct NodeInfo {
 pub(super) enum NodeInfoError {
     /// The driver did not answer, or with an error.
     #[error(transparent)]
-    Call(#[from] CallError),
+    Call(#[from] RpcError),
     /// The node id is empty or too long.
     #[error("its node id has {bytes} bytes, and must have 1 to {NODE_ID_BYTES}")]
     NodeId {
@@ -60,7 +60,7 @@ impl NodeInfo {
     ///
     /// # Errors
     /// [`NodeInfoError`].
-    pub(super) async fn ask(connection: &Connection) -> Result<Self, NodeInfoError> {
+    pub(super) async fn ask(connection: &DriverConnection) -> Result<Self, NodeInfoError> {
         let mut node = NodeClient::new(connection.channel());
         let answer = within(TIMEOUT, node.node_get_info(NodeGetInfoRequest {})).await?;
         let topology = answer.accessible_topology.map(|topology| topology.segments).unwrap_or_default();

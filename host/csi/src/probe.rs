@@ -9,19 +9,21 @@ use tokio::time::{sleep, timeout};
 use tonic::{Code, Status};
 
 use super::call::innermost;
-use super::connection::Connection;
+use super::connection::DriverConnection;
 use super::health::Health;
 use super::registry::CsiDrivers;
 use volhost_proto::csi::ProbeRequest;
 use volhost_proto::csi::identity_client::IdentityClient;
 
-/// How often a driver is probed. A user sees a driver's death within this time plus [`ANSWER_TIME`].
+/// How often a driver is probed. A user sees a driver's death within this time plus
+/// [`ANSWER_TIME`].
 const PERIOD: Duration = Duration::from_secs(5);
-/// How long a driver may take to answer. Drivers that work one call at a time answer later while they are busy; that shows, too.
+/// How long a driver may take to answer. Drivers that work one call at a time answer later while
+/// they are busy; that shows, too.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// Keeps the shown health of the driver up to date. `probe_now` has it probed at once, after a failed
-/// call. Ends when the driver is no longer registered. Cancel-safe.
+/// Keeps the shown health of the driver up to date. `probe_now` has it probed at once, after a
+/// failed call. Ends when the driver is no longer registered. Cancel-safe.
 pub(super) async fn keep_probing(drivers: &CsiDrivers, name: &str, probe_now: Arc<Notify>) {
     loop {
         tokio::select! {
@@ -33,7 +35,7 @@ pub(super) async fn keep_probing(drivers: &CsiDrivers, name: &str, probe_now: Ar
     }
 }
 
-async fn probe(connection: &Connection) -> Health {
+async fn probe(connection: &DriverConnection) -> Health {
     let mut client = IdentityClient::new(connection.channel());
     match timeout(ANSWER_TIME, client.probe(ProbeRequest {})).await {
         Ok(Ok(answer)) => match answer.into_inner().ready {
@@ -52,7 +54,7 @@ async fn probe(connection: &Connection) -> Health {
 }
 
 /// The driver's own message, or the connection's error.
-fn failure(connection: &Connection, status: &Status) -> String {
+fn failure(connection: &DriverConnection, status: &Status) -> String {
     let socket = connection.socket().display();
     match innermost(status) {
         Some(cause) => format!("{socket} does not answer Probe: {cause}; is the driver running?"),

@@ -15,8 +15,8 @@ use super::registry::CsiDrivers;
 /// The shortest period, in seconds: Kubernetes' minimum.
 const SHORTEST: u64 = 10;
 
-/// Keeps the driver's node info up to date. `refresh_now` has it asked at once. Ends when the driver is
-/// no longer registered. Cancel-safe.
+/// Keeps the driver's node info up to date. `refresh_now` has it asked at once. Ends when the
+/// driver is no longer registered. Cancel-safe.
 pub(super) async fn keep_current(
     drivers: &CsiDrivers,
     name: &str,

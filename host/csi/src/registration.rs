@@ -1,5 +1,5 @@
-//! One registration socket: asks for the driver's identity, checks whether it may register, and reports the
-//! result back.
+//! One registration socket: asks for the driver's identity, checks whether it may register, and
+//! reports the result back.
 
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use thiserror::Error;
 use tracing::{info, warn};
 use volhost_model::view::{DriverKind, DriverState};
 
-use super::call::{CallError, within};
-use super::connection::Connection;
+use super::call::{RpcError, within};
+use super::connection::DriverConnection;
 use super::node_info::{NodeInfo, NodeInfoError};
-use super::registry::{CsiDrivers, Registered};
+use super::registry::{CsiDrivers, RegisteredDriver};
 use super::registry::{NameConflict, TopologyConflict};
 use super::versions::{self, VersionError};
 use volhost_driver_table::DriverRow;
@@ -41,7 +41,7 @@ pub(super) enum RegistrationError {
         /// The registration socket.
         socket: PathBuf,
         /// Why.
-        source: CallError,
+        source: RpcError,
     },
     /// The driver may not register.
     #[error("the driver {name:?} cannot be registered: {source}")]
@@ -49,7 +49,7 @@ pub(super) enum RegistrationError {
         /// The name it gives.
         name: String,
         /// Why.
-        source: Refusal,
+        source: RegistrationRefusal,
     },
     /// The driver itself gives no usable answer.
     #[error("the driver {name} at {} does not answer {method}: {source}", endpoint.display())]
@@ -67,7 +67,7 @@ pub(super) enum RegistrationError {
 
 /// Why a driver may not register.
 #[derive(Debug, Error)]
-pub(super) enum Refusal {
+pub(super) enum RegistrationRefusal {
     /// Another type of kubelet plugin.
     #[error("it is a {0:?}, and only {CSI_PLUGIN} can register here")]
     Type(String),
@@ -95,7 +95,7 @@ pub(super) enum Refusal {
 /// # Errors
 /// [`RegistrationError`]; a registered driver of that name stays registered.
 pub(super) async fn register(drivers: &CsiDrivers, socket: &Path) -> Result<String, RegistrationError> {
-    let registrar = Connection::new(socket);
+    let registrar = DriverConnection::new(socket);
     let mut client = RegistrationClient::new(registrar.channel());
     let info = within(INFO_TIME, client.get_info(InfoRequest {}))
         .await
@@ -113,9 +113,9 @@ pub(super) async fn register(drivers: &CsiDrivers, socket: &Path) -> Result<Stri
 
 async fn register_driver(drivers: &CsiDrivers, socket: &Path, info: PluginInfo) -> Result<String, RegistrationError> {
     let PluginInfo { r#type, name, endpoint, supported_versions } = info;
-    let refused = |source: Refusal| RegistrationError::Refused { name: name.clone(), source };
+    let refused = |source: RegistrationRefusal| RegistrationError::Refused { name: name.clone(), source };
     if r#type != CSI_PLUGIN {
-        return Err(refused(Refusal::Type(r#type)));
+        return Err(refused(RegistrationRefusal::Type(r#type)));
     }
     check_name(&name).map_err(refused)?;
     let version = versions::highest(&supported_versions).map_err(|error| refused(error.into()))?;
@@ -123,9 +123,9 @@ async fn register_driver(drivers: &CsiDrivers, socket: &Path, info: PluginInfo) 
     let endpoint = if endpoint.is_empty() { socket.to_owned() } else { PathBuf::from(&endpoint) };
     let is_socket = std::fs::metadata(&endpoint).is_ok_and(|found| found.file_type().is_socket());
     if !endpoint.is_absolute() || !is_socket {
-        return Err(refused(Refusal::Endpoint(endpoint)));
+        return Err(refused(RegistrationRefusal::Endpoint(endpoint)));
     }
-    let connection = Connection::new(&endpoint);
+    let connection = DriverConnection::new(&endpoint);
     let failed = |method, source| {
         let (name, endpoint) = (name.clone(), endpoint.clone());
         RegistrationError::Driver { name, endpoint, method, source }
@@ -158,7 +158,8 @@ async fn register_driver(drivers: &CsiDrivers, socket: &Path, info: PluginInfo) 
     );
     let socket = socket.to_owned();
     let (refresh_now, probe_now) = (Arc::default(), Arc::default());
-    let registered = Registered { name: name.clone(), socket, version, node_info, connection, refresh_now, probe_now };
+    let registered =
+        RegisteredDriver { name: name.clone(), socket, version, node_info, connection, refresh_now, probe_now };
     drivers.register(registered, row);
     Ok(name)
 }
@@ -177,13 +178,13 @@ pub(super) fn failed_row(socket: &Path, error: &RegistrationError) -> DriverRow 
     }
 }
 
-fn check_name(name: &str) -> Result<(), Refusal> {
+fn check_name(name: &str) -> Result<(), RegistrationRefusal> {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let outer = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     if name.len() <= NAME_BYTES && name.chars().all(inner) && outer(name.chars().next()) && outer(name.chars().last()) {
         return Ok(());
     }
-    Err(Refusal::Name)
+    Err(RegistrationRefusal::Name)
 }
 
 fn capability(capability: &volhost_proto::csi::NodeServiceCapability) -> Option<String> {

@@ -14,30 +14,31 @@ use tonic::codegen::http::uri::PathAndQuery;
 use volhost_model::drivers::{DriverFailure, Drivers};
 use volhost_model::view::{DriverKind, DriverState, EventKind};
 
-use super::connection::Connection;
+use super::connection::DriverConnection;
 use super::health::Health;
 use super::node_info::NodeInfo;
-use super::versions::Version;
+use super::versions::RegistrarVersion;
 use volhost_driver_table::{DriverRow, DriverTable};
 use volhost_objects::payload::SharedObjects;
 
 /// Time beyond a call's deadline, for a busy runtime; after it the call counts as unanswered.
 const SLACK: Duration = Duration::from_secs(5);
-/// How many removed drivers are shown, the latest. Anyone who may write to the registry's folder chooses names.
+/// How many removed drivers are shown, the latest. Every user who may write to the registry's
+/// folder chooses names.
 const GONE: usize = 64;
 
 /// A registered driver.
 #[derive(Debug)]
-pub(super) struct Registered {
+pub(super) struct RegisteredDriver {
     /// Its name.
     pub(super) name: String,
     /// The registration socket.
     pub(super) socket: PathBuf,
     /// The version of the interface that was agreed on.
-    pub(super) version: Version,
+    pub(super) version: RegistrarVersion,
     /// Its description of this node.
     pub(super) node_info: NodeInfo,
-    pub(super) connection: Connection,
+    pub(super) connection: DriverConnection,
     /// Has its node info asked for again.
     pub(super) refresh_now: Arc<Notify>,
     /// Has it probed.
@@ -61,8 +62,8 @@ pub struct DriverNote {
 const ANSWERS_AGAIN: &str = "DriverReady";
 
 impl DriverNote {
-    /// Returns whether the driver only answers again: its node info has not changed, and other drivers
-    /// are not concerned.
+    /// Returns whether the driver only answers again: its node info has not changed, and other
+    /// drivers are not concerned.
     pub fn answers_again(&self) -> bool {
         self.reason == ANSWERS_AGAIN
     }
@@ -90,7 +91,8 @@ pub(super) struct TopologyConflict {
     other_value: String,
 }
 
-/// The CSI drivers of this node. Shared between the watcher of the registry folder, which changes it, and the calls.
+/// The CSI drivers of this node. Shared between the watcher of the registry folder, which changes
+/// it, and the calls.
 pub struct CsiDrivers {
     runtime: Handle,
     drivers: RwLock<DriverSets>,
@@ -107,7 +109,7 @@ pub struct CsiDrivers {
 /// The drivers by what has become of them.
 #[derive(Default)]
 struct DriverSets {
-    registered: BTreeMap<String, Registered>,
+    registered: BTreeMap<String, RegisteredDriver>,
     /// The names in the table of drivers that could not be registered, by registration socket.
     failed: BTreeMap<PathBuf, String>,
     /// The drivers that were registered and are gone, oldest first.
@@ -128,8 +130,9 @@ impl fmt::Debug for CsiDrivers {
 }
 
 impl CsiDrivers {
-    /// Creates an empty set within a tokio runtime, which carries the calls. `folder` is the registry's, for
-    /// messages; `ready` receives a note of each driver that is registered, and `table` shows them all.
+    /// Creates an empty set within a tokio runtime, which carries the calls. `folder` is the
+    /// registry's, for messages; `ready` receives a note of each driver that is registered, and
+    /// `table` shows them all.
     pub fn new(
         folder: Option<PathBuf>,
         table: Arc<DriverTable>,
@@ -178,7 +181,12 @@ impl CsiDrivers {
     ///
     /// # Errors
     /// [`NameConflict`] names the other socket.
-    pub(super) fn check_name_is_free(&self, name: &str, version: Version, socket: &Path) -> Result<(), NameConflict> {
+    pub(super) fn check_name_is_free(
+        &self,
+        name: &str,
+        version: RegistrarVersion,
+        socket: &Path,
+    ) -> Result<(), NameConflict> {
         let drivers = self.read();
         match drivers.registered.get(name) {
             Some(other) if other.socket != socket && other.version >= version => {
@@ -197,7 +205,7 @@ impl CsiDrivers {
     }
 
     /// Registers a driver, in place of an older one of its name.
-    pub(super) fn register(&self, driver: Registered, row: DriverRow) {
+    pub(super) fn register(&self, driver: RegisteredDriver, row: DriverRow) {
         let name = driver.name.clone();
         let mut drivers = self.write();
         if let Some(shown) = drivers.failed.remove(&driver.socket).filter(|shown| *shown != name) {
@@ -216,7 +224,8 @@ impl CsiDrivers {
         let _ = self.ready.send(note);
     }
 
-    /// Updates a registered driver's node info. Only the volume limit may change while it is registered.
+    /// Updates a registered driver's node info. Only the volume limit may change while it is
+    /// registered.
     pub(super) fn update_node_info(&self, name: &str, info: &NodeInfo) {
         let mut drivers = self.write();
         let Some(driver) = drivers.registered.get_mut(name) else { return };
@@ -266,7 +275,7 @@ impl CsiDrivers {
     }
 
     /// The connection of a registered driver.
-    pub(super) fn connection_of(&self, driver: &str) -> Option<Connection> {
+    pub(super) fn connection_of(&self, driver: &str) -> Option<DriverConnection> {
         let drivers = self.read();
         drivers.registered.get(driver).map(|driver| driver.connection.clone())
     }
@@ -283,7 +292,8 @@ impl CsiDrivers {
         drivers.registered.get(driver).map(|driver| Arc::clone(&driver.probe_now))
     }
 
-    /// Shows that the driver behind a socket could not be registered. A registered driver of its name stays, and stays shown.
+    /// Shows that the driver behind a socket could not be registered. A registered driver of its
+    /// name stays, and stays shown.
     pub(super) fn failed(&self, socket: &Path, row: DriverRow) {
         let mut drivers = self.write();
         if drivers.registered.contains_key(&row.name) {
@@ -297,7 +307,8 @@ impl CsiDrivers {
         self.table.put(row);
     }
 
-    /// Removes the driver of a socket that is gone, and shows it as gone if it was registered: volumes of it may be left.
+    /// Removes the driver of a socket that is gone, and shows it as gone if it was registered:
+    /// volumes of it may be left.
     pub(super) fn forget(&self, socket: &Path) -> Option<String> {
         let mut drivers = self.write();
         if let Some(shown) = drivers.failed.remove(socket) {
@@ -337,7 +348,7 @@ impl CsiDrivers {
         }
     }
 
-    fn connection(&self, driver: &str) -> Result<Connection, DriverFailure> {
+    fn connection(&self, driver: &str) -> Result<DriverConnection, DriverFailure> {
         let drivers = self.read();
         if let Some(found) = drivers.registered.get(driver) {
             return Ok(found.connection.clone());

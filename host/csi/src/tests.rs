@@ -7,7 +7,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{Request, Response, Status};
 use volhost_model::drivers::DriverFailure;
 
-use super::connection::Connection;
+use super::connection::DriverConnection;
 use volhost_proto::csi::identity_server::{Identity, IdentityServer};
 use volhost_proto::csi::*;
 
@@ -50,7 +50,7 @@ fn serve(socket: &Path) -> tokio::task::JoinHandle<()> {
     tokio::spawn(async move { drop(server.serve_with_incoming(incoming).await) })
 }
 
-async fn ask(connection: &Connection, call: &str, deadline: Duration) -> Result<Vec<u8>, DriverFailure> {
+async fn ask(connection: &DriverConnection, call: &str, deadline: Duration) -> Result<Vec<u8>, DriverFailure> {
     let method: PathAndQuery = format!("/csi.v1.Identity/{call}").parse().unwrap();
     connection.call(method, Vec::new(), deadline).await
 }
@@ -59,7 +59,7 @@ async fn ask(connection: &Connection, call: &str, deadline: Duration) -> Result<
 async fn an_answer_a_status_and_an_oversized_answer_are_distinguished() {
     let (_folder, socket) = socket();
     let _server = serve(&socket);
-    let connection = Connection::new(&socket);
+    let connection = DriverConnection::new(&socket);
     assert_eq!(ask(&connection, "GetPluginInfo", LONG).await, Ok(vec![10, 1, b'x']));
     let status = DriverFailure::Status { code: 9, message: "a disk is missing".to_owned() };
     assert_eq!(ask(&connection, "Probe", LONG).await, Err(status));
@@ -72,7 +72,7 @@ async fn an_answer_a_status_and_an_oversized_answer_are_distinguished() {
 #[tokio::test]
 async fn an_unsent_call_is_distinguished_from_an_unanswered_one() {
     let (_folder, socket) = socket();
-    let connection = Connection::new(&socket);
+    let connection = DriverConnection::new(&socket);
     let absent = ask(&connection, "Probe", LONG).await;
     assert!(matches!(&absent, Err(DriverFailure::NotSent(why)) if why.contains("No such file")), "{absent:?}");
     let silent = UnixListener::bind(&socket).unwrap();
@@ -83,7 +83,7 @@ async fn an_unsent_call_is_distinguished_from_an_unanswered_one() {
             drop(silent.accept().await);
         }
     });
-    let broken = ask(&Connection::new(&socket), "Probe", LONG).await;
+    let broken = ask(&DriverConnection::new(&socket), "Probe", LONG).await;
     assert!(matches!(&broken, Err(DriverFailure::Unanswered(_) | DriverFailure::NotSent(_))), "{broken:?}");
     hangs_up.abort();
     let _ = hangs_up.await;

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// A version as registrars write it: `1.0.0`, `v1.2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Version(u32, u32, u32);
+pub(super) struct RegistrarVersion(u32, u32, u32);
 
 /// Why no version can be agreed on.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -22,7 +22,7 @@ pub(super) enum VersionError {
     NoneSupported(Vec<String>),
 }
 
-impl Version {
+impl RegistrarVersion {
     fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('v').unwrap_or(text);
         // What follows a `-` or `+` does not order versions here.
@@ -33,7 +33,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for RegistrarVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.0, self.1, self.2)
     }
@@ -43,13 +43,13 @@ impl fmt::Display for Version {
 ///
 /// # Errors
 /// [`VersionError`], which is reported to the driver's registrar.
-pub(super) fn highest(supported: &[String]) -> Result<Version, VersionError> {
+pub(super) fn highest(supported: &[String]) -> Result<RegistrarVersion, VersionError> {
     if supported.is_empty() {
         return Err(VersionError::NoneNamed);
     }
     let mut highest = None;
     for text in supported {
-        let version = Version::parse(text).ok_or_else(|| VersionError::Malformed(text.clone()))?;
+        let version = RegistrarVersion::parse(text).ok_or_else(|| VersionError::Malformed(text.clone()))?;
         if version.0 == 1 {
             highest = highest.max(Some(version));
         }

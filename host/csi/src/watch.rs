@@ -18,17 +18,18 @@ use super::{probe, refresh, registration};
 const DEPTH: usize = 8;
 
 /// Distinguishes a socket from an older one of the same path: device, inode, and creation time.
-type Stamp = (u64, u64, Option<SystemTime>);
+type SocketStamp = (u64, u64, Option<SystemTime>);
 
 /// A socket in the folder.
-struct Socket {
-    stamp: Stamp,
+struct DriverSocket {
+    stamp: SocketStamp,
     /// Ends its registration.
     gone: CancellationToken,
 }
 
-/// Registers the driver behind each socket in the folder, again when the socket is replaced, and removes it when the socket is
-/// gone, until `shutdown`. Names that begin with a dot are skipped. A missing folder is created with mode 0750, as by the kubelet.
+/// Registers the driver behind each socket in the folder, again when the socket is replaced, and
+/// removes it when the socket is gone, until `shutdown`. Names that begin with a dot are skipped. A
+/// missing folder is created with mode 0750, as by the kubelet.
 pub async fn watch(folder: PathBuf, drivers: Arc<CsiDrivers>, shutdown: CancellationToken) {
     let mut watch = match FolderWatch::folder(&folder, Below::Tree(DEPTH)) {
         Ok(watch) => watch,
@@ -37,7 +38,7 @@ pub async fn watch(folder: PathBuf, drivers: Arc<CsiDrivers>, shutdown: Cancella
             return;
         }
     };
-    let mut sockets: BTreeMap<PathBuf, Socket> = BTreeMap::new();
+    let mut sockets: BTreeMap<PathBuf, DriverSocket> = BTreeMap::new();
     loop {
         if let Err(error) = create(&folder) {
             warn!(folder = %folder.display(), %error, "the folder of the plugin registry cannot be created");
@@ -57,8 +58,8 @@ pub async fn watch(folder: PathBuf, drivers: Arc<CsiDrivers>, shutdown: Cancella
 
 /// Starts the registration of new sockets, and ends that of sockets that are gone.
 fn follow(
-    sockets: &mut BTreeMap<PathBuf, Socket>,
-    found: &BTreeMap<PathBuf, Stamp>,
+    sockets: &mut BTreeMap<PathBuf, DriverSocket>,
+    found: &BTreeMap<PathBuf, SocketStamp>,
     drivers: &Arc<CsiDrivers>,
     shutdown: &CancellationToken,
 ) {
@@ -76,12 +77,13 @@ fn follow(
         if !sockets.contains_key(path) {
             let gone = shutdown.child_token();
             tokio::spawn(keep_trying(path.clone(), drivers.clone(), gone.clone()));
-            sockets.insert(path.clone(), Socket { stamp: *stamp, gone });
+            sockets.insert(path.clone(), DriverSocket { stamp: *stamp, gone });
         }
     }
 }
 
-/// Registers the driver behind a socket, with back-off, and then keeps its node info and health up to date.
+/// Registers the driver behind a socket, with back-off, and then keeps its node info and health up
+/// to date.
 async fn keep_trying(socket: PathBuf, drivers: Arc<CsiDrivers>, gone: CancellationToken) {
     let mut failures = 0_u32;
     loop {
@@ -120,7 +122,7 @@ fn create(folder: &Path) -> std::io::Result<()> {
 }
 
 /// The sockets in a folder and below it. A folder that cannot be read counts as empty.
-fn list(folder: &Path, depth: usize, found: &mut BTreeMap<PathBuf, Stamp>) {
+fn list(folder: &Path, depth: usize, found: &mut BTreeMap<PathBuf, SocketStamp>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().as_encoded_bytes().starts_with(b".") {
             continue;

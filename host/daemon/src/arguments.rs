@@ -37,7 +37,8 @@ pub(super) enum Command {
 /// What the process starts itself for.
 #[derive(Debug, Subcommand)]
 pub(super) enum InternalCommand {
-    /// Compile a plugin: WebAssembly on standard input, machine code on standard output, no privileges.
+    /// Compile a plugin: WebAssembly on standard input, machine code on standard output, no
+    /// privileges.
     CompilePlugin,
     /// Read what program to become, drop the privileges that it is not to have, and become it.
     RunProgram,

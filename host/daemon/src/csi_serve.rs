@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use volhost_config::CsiServeArguments;
-use volhost_csi_driver::{Driver, Options, Sockets, serve};
+use volhost_csi_driver::{DriverOptions, ServedPlugin, Sockets, serve};
 use volhost_kernel::Kernel;
 use volhost_model::duration::HumanDuration;
 use volhost_process::{Launcher, linux_kernel};
@@ -50,7 +50,7 @@ pub(super) fn run(arguments: CsiServeArguments) -> Result<(), DaemonError> {
     .trusting(signatures);
     let plugin = runtime.load(&arguments.plugin)?;
     let HumanDuration(plugin_time) = arguments.plugin_cpu_time;
-    let driver = Driver::start(Options {
+    let driver = ServedPlugin::start(DriverOptions {
         plugin,
         kernel,
         name: arguments.driver_name,
@@ -81,7 +81,7 @@ pub(super) fn run(arguments: CsiServeArguments) -> Result<(), DaemonError> {
 /// The shortest plugin time: a plugin needs some time for any call.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-async fn until_signal(driver: Arc<Driver>, sockets: Sockets) -> Result<(), DaemonError> {
+async fn until_signal(driver: Arc<ServedPlugin>, sockets: Sockets) -> Result<(), DaemonError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Runtime)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonError::Runtime)?;
     let stop = CancellationToken::new();

@@ -13,8 +13,8 @@ use volhost_kernel::Propagation;
 use volhost_runtime::{Compiler, Signatures, TrustedKeysError};
 
 use volhost_config::RunConfig;
-use volhost_metrics::listener::{BindError, Listener, MetricsSource};
-use volhost_node::engine::Bounds;
+use volhost_metrics::listener::{MetricsBindError, MetricsListener, MetricsSource};
+use volhost_node::event_loop::Bounds;
 use volhost_node::node::{Node, NodeOptions, StartError};
 use volhost_objects::payload::{Issuer, KeyError, Signer};
 use volhost_objects::populate::NodeIdentity;
@@ -22,19 +22,19 @@ use volhost_process::{Launcher, linux_kernel};
 
 /// Why the daemon ended other than by a signal.
 #[derive(Debug, Error)]
-pub(super) enum RunError {
+pub(super) enum DaemonRunError {
     /// The node could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
     /// The socket cannot be used.
     #[error(transparent)]
-    Bind(#[from] volhost_api_server::BindError),
+    Bind(#[from] volhost_api_server::SocketBindError),
     /// Metrics cannot be served at the given address.
     #[error(transparent)]
-    Metrics(#[from] BindError),
+    Metrics(#[from] MetricsBindError),
     /// The API ended.
     #[error(transparent)]
-    Serve(#[from] volhost_api_server::ServeError),
+    Serve(#[from] volhost_api_server::ApiServeError),
     /// The key for tokens cannot be used.
     #[error(transparent)]
     TokenKey(#[from] KeyError),
@@ -46,14 +46,15 @@ pub(super) enum RunError {
     Signals(#[source] std::io::Error),
 }
 
-/// Runs the daemon until SIGTERM or SIGINT. Mounts stay, unless everything was drained. Writes a line to `ready` once requests are served.
+/// Runs the daemon until SIGTERM or SIGINT. Mounts stay, unless everything was drained. Writes a
+/// line to `ready` once requests are served.
 ///
 /// # Errors
-/// [`RunError`]; then nothing is left running.
-pub(super) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
-    let mut hangup = signal(SignalKind::hangup()).map_err(RunError::Signals)?;
+/// [`DaemonRunError`]; then nothing is left running.
+pub(super) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), DaemonRunError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(DaemonRunError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonRunError::Signals)?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(DaemonRunError::Signals)?;
 
     let tokens = match config.token_signing {
         Some(signing) => Some(Issuer {
@@ -67,7 +68,7 @@ pub(super) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Ru
     // The socket first, so that a second daemon on it ends before it changes anything.
     let listener = volhost_api_server::bind(&config.socket)?;
     let metrics = match config.metrics_listen {
-        Some(address) => Some(Listener::bind(address).await?),
+        Some(address) => Some(MetricsListener::bind(address).await?),
         None => None,
     };
     info!(version = env!("CARGO_PKG_VERSION"), node = config.node_name, root = %config.root_dir.display(), "volhost starts");

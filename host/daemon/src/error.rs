@@ -11,7 +11,7 @@ use volhost_model::visible::visible_lines;
 use volhost_runtime::{LoadError, RuntimeError, TrustedKeysError};
 use volhost_telemetry::TelemetryError;
 
-use crate::daemon::RunError;
+use crate::daemon::DaemonRunError;
 
 /// Failed at the start, or ended early.
 const FAILED: u8 = 1;
@@ -43,7 +43,7 @@ pub(super) enum DaemonError {
     Runtime(#[source] io::Error),
     /// The daemon could not start, or ended early.
     #[error(transparent)]
-    Run(Box<RunError>),
+    Run(Box<DaemonRunError>),
     /// The folder of trusted keys cannot be used.
     #[error(transparent)]
     TrustedKeys(#[from] TrustedKeysError),
@@ -55,10 +55,10 @@ pub(super) enum DaemonError {
     Plugin(#[from] LoadError),
     /// The plugin cannot be a CSI driver.
     #[error(transparent)]
-    Driver(Box<volhost_csi_driver::StartError>),
+    Driver(Box<volhost_csi_driver::DriverStartError>),
     /// The CSI driver could not be served, or ended early.
     #[error(transparent)]
-    Serve(#[from] volhost_csi_driver::ServeError),
+    Serve(#[from] volhost_csi_driver::DriverServeError),
 }
 
 impl From<TelemetryError> for DaemonError {
@@ -67,14 +67,14 @@ impl From<TelemetryError> for DaemonError {
     }
 }
 
-impl From<RunError> for DaemonError {
-    fn from(error: RunError) -> Self {
+impl From<DaemonRunError> for DaemonError {
+    fn from(error: DaemonRunError) -> Self {
         Self::Run(Box::new(error))
     }
 }
 
-impl From<volhost_csi_driver::StartError> for DaemonError {
-    fn from(error: volhost_csi_driver::StartError) -> Self {
+impl From<volhost_csi_driver::DriverStartError> for DaemonError {
+    fn from(error: volhost_csi_driver::DriverStartError) -> Self {
         Self::Driver(Box::new(error))
     }
 }

@@ -1,8 +1,8 @@
 //! `volhostd`: the process that mounts, as the daemon of a node (`run`) or as a CSI driver
 //! (`csi-serve`).
 //!
-//! It links only what serving takes. `volhost`, the command line, finds it beside itself and becomes
-//! it for these two commands.
+//! It links only what serving takes. `volhost`, the command line, finds it beside itself and
+//! becomes it for these two commands.
 //!
 //! | module | its job |
 //! |---|---|
@@ -23,7 +23,7 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
-use volhost_config::Environment;
+use volhost_config::EnvironmentVariables;
 
 use arguments::{Cli, Command, InternalCommand};
 
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     let outcome = match cli.command {
-        Command::Run(arguments) => run::run(*arguments, cli.socket, &Environment::of_process()),
+        Command::Run(arguments) => run::run(*arguments, cli.socket, &EnvironmentVariables::of_process()),
         Command::CsiServe(arguments) => csi_serve::run(*arguments),
         Command::Internal { command } => return become_program(command),
     };

@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::path::PathBuf;
 
-use volhost_config::{Environment, RunArguments};
+use volhost_config::{EnvironmentVariables, RunArguments};
 use volhost_hardening::{Programs, harden};
 use volhost_telemetry::Telemetry;
 
@@ -16,7 +16,7 @@ use super::error::DaemonError;
 pub(super) fn run(
     arguments: RunArguments,
     socket: Option<PathBuf>,
-    environment: &Environment,
+    environment: &EnvironmentVariables,
 ) -> Result<(), DaemonError> {
     let RunArguments { config: file, mut settings } = arguments;
     settings.socket = socket;
@@ -32,9 +32,9 @@ pub(super) fn run(
             Some(opened.map_err(|source| DaemonError::File { path: path.clone(), source })?)
         }
     };
-    // One thread for everything that waits: the loop, the API and the watchers each do microseconds of
-    // work at a time, and passing it between threads costs more than the work. What may block or takes
-    // long has threads of its own.
+    // One thread for everything that waits: the loop, the API and the watchers each do microseconds
+    // of work at a time, and passing it between threads costs more than the work. What may block or
+    // takes long has threads of its own.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(DaemonError::Runtime)?;
     let ended = runtime.block_on(crate::daemon::run(config, ready));
     // A thread that the kernel holds in a hung system call must not keep the process from ending.

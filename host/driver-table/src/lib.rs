@@ -1,5 +1,5 @@
-//! The table of external drivers: FlexVolume executables and CSI drivers, in one table for all kinds. The crates that find drivers
-//! write it; users see it with `volhost get drivers`.
+//! The table of external drivers: FlexVolume executables and CSI drivers, in one table for all
+//! kinds. The crates that find drivers write it; users see it with `volhost get drivers`.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -51,15 +51,16 @@ impl DriverRow {
 
 /// A driver, and when its state or version last changed.
 #[derive(Debug)]
-struct Known {
+struct TableEntry {
     row: DriverRow,
     since: u64,
 }
 
-/// Every external driver that is known. Shared by the finders of drivers, which change it, and the node, which shows it.
+/// Every external driver that is known. Shared by the finders of drivers, which change it, and the
+/// node, which shows it.
 #[derive(Debug)]
 pub struct DriverTable {
-    known: Mutex<BTreeMap<(DriverKind, String), Known>>,
+    known: Mutex<BTreeMap<(DriverKind, String), TableEntry>>,
     changes: broadcast::Sender<Change>,
     clock: Clock,
 }
@@ -70,12 +71,12 @@ impl DriverTable {
         Self { known: Mutex::default(), changes, clock }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(DriverKind, String), Known>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(DriverKind, String), TableEntry>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds or replaces a driver. Its time begins anew when its state or version has changed. Returns false, and sends no change,
-    /// if it is the same as before.
+    /// Adds or replaces a driver. Its time begins anew when its state or version has changed.
+    /// Returns false, and sends no change, if it is the same as before.
     pub fn put(&self, row: DriverRow) -> bool {
         let mut known = self.lock();
         let key = (row.kind, row.name.clone());
@@ -85,7 +86,7 @@ impl DriverTable {
         }
         let same = before.filter(|before| before.row.state == row.state && before.row.version == row.version);
         let since = same.map_or_else(|| self.clock.now(), |before| before.since);
-        known.insert(key, Known { row, since });
+        known.insert(key, TableEntry { row, since });
         drop(known);
         self.notify();
         true
@@ -112,12 +113,13 @@ impl DriverTable {
         ready.flat_map(|known| known.row.topology.clone()).collect()
     }
 
-    /// Every driver, by kind and name, for users. `plugin` names the plugin that serves a volume source (`csi:DRIVER`), if one does.
+    /// Every driver, by kind and name, for users. `plugin` names the plugin that serves a volume
+    /// source (`csi:DRIVER`), if one does.
     pub fn views(&self, plugin: impl Fn(&str) -> Option<String>) -> Vec<DriverView> {
         let known = self.lock();
         known
             .values()
-            .map(|Known { row, since }| {
+            .map(|TableEntry { row, since }| {
                 let source = row.kind.source();
                 let served = plugin(&format!("{source}:{}", row.name)).or_else(|| plugin(source));
                 DriverView {

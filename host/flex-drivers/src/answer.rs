@@ -1,8 +1,8 @@
-//! The answer in what a driver wrote. Real drivers write warnings before it, write it to the error output, or both; the last JSON
-//! object with a `status` counts.
+//! The answer in what a driver wrote. Real drivers write warnings before it, write it to the error
+//! output, or both; the last JSON object with a `status` counts.
 //!
-//! Field names match as in the kubelet, which reads answers with Go's `encoding/json`: in any case, and of two fields with one name the
-//! last counts, unless it is `null`.
+//! Field names match as in the kubelet, which reads answers with Go's `encoding/json`: in any case,
+//! and of two fields with one name the last counts, unless it is `null`.
 
 use std::fmt;
 
@@ -25,11 +25,12 @@ const FIELDS: [&str; 12] = [
     "fsGroup",
     "requiresFSResize",
 ];
-/// The characters beyond ASCII that Go takes for a letter of ASCII in another case: the long s and the Kelvin sign.
+/// The characters beyond ASCII that Go takes for a letter of ASCII in another case: the long s and
+/// the Kelvin sign.
 const FOLDED_BEYOND_ASCII: [(char, char); 2] = [('\u{17f}', 's'), ('\u{212a}', 'k')];
 
 /// A JSON value whose known fields have the names that the kubelet gives them.
-struct Answer(Value);
+struct AnswerFields(Value);
 
 /// The known field of this name in any case, else the name itself.
 fn field_of(name: String) -> String {
@@ -41,7 +42,7 @@ fn field_of(name: String) -> String {
     FIELDS.iter().find(is_field).map_or(name.clone(), |field| (*field).to_owned())
 }
 
-impl<'de> Deserialize<'de> for Answer {
+impl<'de> Deserialize<'de> for AnswerFields {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(AnswerVisitor).map(Self)
     }
@@ -82,7 +83,7 @@ impl<'de> Visitor<'de> for AnswerVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
         let mut values = Vec::new();
-        while let Some(Answer(value)) = list.next_element()? {
+        while let Some(AnswerFields(value)) = list.next_element()? {
             values.push(value);
         }
         Ok(Value::Array(values))
@@ -90,7 +91,7 @@ impl<'de> Visitor<'de> for AnswerVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
-        while let Some((name, Answer(value))) = object.next_entry::<String, Answer>()? {
+        while let Some((name, AnswerFields(value))) = object.next_entry::<String, AnswerFields>()? {
             let name = field_of(name);
             if !(value.is_null() && fields.contains_key(&name)) {
                 fields.insert(name, value);
@@ -105,11 +106,11 @@ fn last_answer(text: &str) -> Option<(DriverAnswer, String)> {
     let mut found = None;
     let mut at = 0;
     while let Some(start) = text.get(at..).and_then(|rest| rest.find('{')).map(|offset| at + offset) {
-        let mut values = Deserializer::from_str(text.get(start..)?).into_iter::<Answer>();
+        let mut values = Deserializer::from_str(text.get(start..)?).into_iter::<AnswerFields>();
         let parsed = values.next();
         let end = start + values.byte_offset();
         at = match parsed {
-            Some(Ok(Answer(Value::Object(object)))) => {
+            Some(Ok(AnswerFields(Value::Object(object)))) => {
                 if object.contains_key("status") {
                     found = Some((object, start, end));
                 }

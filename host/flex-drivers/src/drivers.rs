@@ -32,7 +32,8 @@ pub(crate) enum Readiness {
     Failed(String),
 }
 
-/// The FlexVolume drivers of this node. Shared between the folder's watcher, which changes them, and the threads that run operations.
+/// The FlexVolume drivers of this node. Shared between the folder's watcher, which changes them,
+/// and the threads that run operations.
 #[derive(Debug)]
 pub struct FlexDrivers {
     folder: PathBuf,
@@ -77,7 +78,8 @@ impl FlexDrivers {
     fn find(&self, name: &str) -> Result<KnownDriver, DriverError> {
         let known = self.lock();
         known.get(name).cloned().ok_or_else(|| {
-            // A driver that was not looked for may exist, and a volume may have to be unmounted by it.
+            // A driver that was not looked for may exist, and a volume may have to be unmounted by
+            // it.
             if !self.was_read.load(Ordering::Acquire) {
                 return DriverError::NotReady(format!(
                     "the FlexVolume drivers in {} are not known yet",
@@ -111,7 +113,8 @@ impl FlexDrivers {
         run::run(name, &known.program, &known.limit, &self.policies.of(name), arguments, deadline)
     }
 
-    /// Checks a driver's program again: owners and modes may have changed since the folder was last read.
+    /// Checks a driver's program again: owners and modes may have changed since the folder was last
+    /// read.
     fn check(&self, program: &Path) -> Result<(), ProgramError> {
         let inside = std::fs::canonicalize(&self.folder).map_err(ProgramError::io(&self.folder))?;
         folder::check_program(program, &inside).map(drop)

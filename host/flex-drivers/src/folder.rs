@@ -1,5 +1,5 @@
-//! The drivers in a folder: `vendor~driver/driver`, or `driver/driver` for one without a vendor. A name that begins with a dot is
-//! of a driver that is being installed, and is passed over.
+//! The drivers in a folder: `vendor~driver/driver`, or `driver/driver` for one without a vendor. A
+//! name that begins with a dot is of a driver that is being installed, and is passed over.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -16,15 +16,15 @@ use crate::trust::{self, TrustError};
 const EXECUTABLE: u32 = 0o111;
 
 /// Identifies one version of a program: device, inode, size, and the times of its last changes.
-pub(crate) type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
+pub(crate) type ProgramStamp = (u64, u64, u64, (i64, i64), (i64, i64));
 
 /// A driver that was found.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct DriverFile {
     /// Its program.
     pub(crate) program: PathBuf,
     /// The program's version, or why it cannot be run.
-    pub(crate) stamp: Result<Stamp, ProgramError>,
+    pub(crate) stamp: Result<ProgramStamp, ProgramError>,
 }
 
 /// Why a file cannot be a driver's program, and the way out.
@@ -39,7 +39,7 @@ pub enum ProgramError {
         #[source]
         source: Arc<io::Error>,
     },
-    /// It is elsewhere.
+    /// It is outside of the folder.
     #[error("{path} is a symbolic link to {real}, outside of the drivers' folder; copy the program there")]
     Outside {
         /// The link.
@@ -76,7 +76,7 @@ impl ProgramError {
     }
 }
 
-impl Found {
+impl DriverFile {
     /// Whether nothing about the driver has changed: neither its program nor the reason against it.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         let same = match (&self.stamp, &other.stamp) {
@@ -110,7 +110,7 @@ fn name_of(folder: &str) -> Option<String> {
 ///
 /// # Errors
 /// The kernel's, when the folder exists and cannot be read.
-pub(crate) fn drivers(folder: &Path) -> io::Result<BTreeMap<String, Found>> {
+pub(crate) fn drivers(folder: &Path) -> io::Result<BTreeMap<String, DriverFile>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
@@ -128,7 +128,7 @@ pub(crate) fn drivers(folder: &Path) -> io::Result<BTreeMap<String, Found>> {
         let program = place_of(folder, &name);
         match fs::symlink_metadata(&program) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            _ => drop(found.insert(name, Found { stamp: check_program(&program, &inside), program })),
+            _ => drop(found.insert(name, DriverFile { stamp: check_program(&program, &inside), program })),
         }
     }
     Ok(found)
@@ -139,7 +139,8 @@ pub(crate) fn name_at(folder: &Path) -> Option<String> {
     name_of(folder.file_name()?.to_str()?)
 }
 
-/// The name of the driver whose program this is: by its folder if it is installed, else the program's own.
+/// The name of the driver whose program this is: by its folder if it is installed, else the
+/// program's own.
 pub(crate) fn driver_at(program: &Path) -> Option<String> {
     let own = program.file_name()?.to_str()?;
     let folder = program.parent().and_then(|folder| folder.canonicalize().ok());
@@ -147,11 +148,12 @@ pub(crate) fn driver_at(program: &Path) -> Option<String> {
     installed.or_else(|| name_of(own).filter(|name| !name.contains('/')))
 }
 
-/// Checks a driver's program, and returns its version. `inside` is the drivers' folder, links resolved.
+/// Checks a driver's program, and returns its version. `inside` is the drivers' folder, links
+/// resolved.
 ///
 /// # Errors
 /// [`ProgramError`].
-pub(crate) fn check_program(program: &Path, inside: &Path) -> Result<Stamp, ProgramError> {
+pub(crate) fn check_program(program: &Path, inside: &Path) -> Result<ProgramStamp, ProgramError> {
     let path = program.to_owned();
     let real = fs::canonicalize(program).map_err(ProgramError::io(program))?;
     if !real.starts_with(inside) {
@@ -171,7 +173,7 @@ pub(crate) fn check_program(program: &Path, inside: &Path) -> Result<Stamp, Prog
     Ok(stamp(&metadata))
 }
 
-fn stamp(metadata: &Metadata) -> Stamp {
+fn stamp(metadata: &Metadata) -> ProgramStamp {
     (
         metadata.dev(),
         metadata.ino(),

@@ -1,5 +1,5 @@
-//! FlexVolume drivers: programs in a folder of the operator's. They are found, called once for their capabilities, and run for
-//! plugins.
+//! FlexVolume drivers: programs in a folder of the operator's. They are found, called once for
+//! their capabilities, and run for plugins.
 //!
 //! ```text
 //!  DIR/vendor~driver/driver --inotify--> watch --changed--> init --answer--> FlexDrivers <--find, run-- plugins' host calls
@@ -7,7 +7,7 @@
 //!                                          '-- back-off, if it failed             '--> DriverTable, events, pods resolved again
 //! ```
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | `drivers` | [`FlexDrivers`]: the drivers of a node, by name |
 //! | `folder` | the drivers in a folder, and why the others are none |
@@ -35,7 +35,7 @@ mod watch;
 pub use drivers::FlexDrivers;
 pub use folder::ProgramError;
 pub use init::InitError;
-pub use policy::{DriverPolicies, DriverPolicy, Sandbox};
+pub use policy::{DriverPolicies, DriverPolicy, DriverSandbox};
 pub use probe::{ProbeError, ProbedDriver, probe};
 pub use trust::TrustError;
 pub use watch::{DriverChange, DriverEvent, watch};

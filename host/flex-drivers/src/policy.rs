@@ -1,5 +1,6 @@
-//! The operator's policy for drivers: deadline, concurrency, and what a driver runs without: its user, its limits, new
-//! privileges. Without a sandbox a driver runs as volhost does, as with the kubelet.
+//! The operator's policy for drivers: deadline, concurrency, and what a driver runs without: its
+//! user, its limits, new privileges. Without a sandbox a driver runs as volhost does, as with the
+//! kubelet.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,14 +10,15 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use volhost_model::duration::HumanDuration;
-use volhost_process::{Argument, Launch, Launcher, Limits, Privileges, Program};
+use volhost_process::{Argument, Launch, Launcher, Privileges, ProcessLimits, Program};
 
 /// As long as the kubelet waits for the one call that it bounds.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(600);
 /// As many volumes at once as most storage does well.
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::MIN.saturating_add(7);
 
-/// The policies of drivers, by name; `*` is for those that are not named. The table `[flex-drivers]` of the configuration file.
+/// The policies of drivers, by name; `*` is for those that are not named. The table
+/// `[flex-drivers]` of the configuration file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(transparent)]
 pub struct DriverPolicies(BTreeMap<String, DriverPolicy>);
@@ -30,13 +32,13 @@ pub struct DriverPolicy {
     /// How many calls may run at once.
     concurrency: Option<NonZeroUsize>,
     /// What the driver runs without.
-    sandbox: Sandbox,
+    sandbox: DriverSandbox,
 }
 
 /// What a driver runs without.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct Sandbox {
+pub struct DriverSandbox {
     /// It runs as this user, by number, without supplementary groups.
     user: Option<u32>,
     /// And as this group; that of the same number where only the user is given.
@@ -55,15 +57,15 @@ pub struct Sandbox {
     processes: Option<u64>,
 }
 
-impl From<&Sandbox> for Privileges {
-    fn from(sandbox: &Sandbox) -> Self {
+impl From<&DriverSandbox> for Privileges {
+    fn from(sandbox: &DriverSandbox) -> Self {
         Self {
             user: sandbox.user,
             group: sandbox.group,
             capabilities: None,
             no_new_privileges: sandbox.no_new_privileges,
             no_namespaces: false,
-            limits: Limits {
+            limits: ProcessLimits {
                 memory: sandbox.memory,
                 cpu_seconds: sandbox.cpu_seconds,
                 open_files: sandbox.open_files,
@@ -93,15 +95,15 @@ impl DriverPolicy {
         self.concurrency.unwrap_or(DEFAULT_CONCURRENCY).get()
     }
 
-    /// The driver's program with these arguments and this variable, and its input. A driver with a sandbox is launched by this
-    /// program itself.
+    /// The driver's program with these arguments and this variable, and its input. A driver with a
+    /// sandbox is launched by this program itself.
     pub(crate) fn program(
         &self,
         program: &Path,
         arguments: &[String],
         (name, value): (&str, &str),
     ) -> (Program, Vec<u8>) {
-        if self.sandbox == Sandbox::default() {
+        if self.sandbox == DriverSandbox::default() {
             return (Program::new(program).with_arguments(arguments).with_variable(name, value), Vec::new());
         }
         let launch = Launch {

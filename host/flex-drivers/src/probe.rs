@@ -71,7 +71,8 @@ pub enum ProbeError {
     },
 }
 
-/// Runs `init` of a driver, as the daemon does: `driver` is its program, its folder (`vendor~driver`), or its name below `drivers`.
+/// Runs `init` of a driver, as the daemon does: `driver` is its program, its folder
+/// (`vendor~driver`), or its name below `drivers`.
 ///
 /// # Errors
 /// [`ProbeError`].
@@ -126,8 +127,8 @@ mod tests {
     fn install(folder: &Path, name: &str, script: &str) -> PathBuf {
         let (program, text) = (folder::place_of(folder, name), folder.join("text"));
         fs::write(&text, script).unwrap();
-        // Another program writes the file: for a moment, a child that another test starts has every file
-        // that this process has open, and a file that is open for writing cannot be run.
+        // Another program writes the file: for a moment, a child that another test starts has every
+        // file that this process has open, and a file that is open for writing cannot be run.
         let installed = Command::new("install").args(["-D", "-m", "755"]).args([&text, &program]).status().unwrap();
         assert!(installed.success(), "{}", program.display());
         program

@@ -17,7 +17,8 @@ const OUTPUT_BYTES: usize = 256 << 10;
 /// How much of a driver's output a message shows, in characters.
 const SHOWN_CHARS: usize = 300;
 
-/// Runs a driver. Arguments may hold secrets: no message names one but the first, which is the call.
+/// Runs a driver. Arguments may hold secrets: no message names one but the first, which is the
+/// call.
 ///
 /// # Errors
 /// [`DriverError`].

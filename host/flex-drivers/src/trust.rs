@@ -1,5 +1,5 @@
-//! The users who could change what a path leads to. volhost runs drivers as root, so only root, or the user that volhost runs as,
-//! may be able to change a driver's program or to replace it.
+//! The users who could change what a path leads to. volhost runs drivers as root, so only root, or
+//! the user that volhost runs as, may be able to change a driver's program or to replace it.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -14,8 +14,8 @@ use thiserror::Error;
 
 /// The bit that lets every user write.
 const OTHERS_WRITE: u32 = 0o002;
-/// The bit that lets a group write. Where a file has an access control list, it is the most that any
-/// user or group of the list may do.
+/// The bit that lets a group write. Where a file has an access control list, it is the most that
+/// any user or group of the list may do.
 const GROUP_WRITES: u32 = 0o020;
 /// The bit of a folder in which users can rename and remove only what they own.
 const STICKY: u32 = 0o1000;

@@ -15,7 +15,7 @@ use volhost_model::driver_programs::DriverAnswer;
 use volhost_model::view::{DriverKind, DriverState};
 
 use crate::drivers::{FlexDrivers, Readiness};
-use crate::folder::{self, Found, Stamp};
+use crate::folder::{self, DriverFile, ProgramStamp};
 use crate::init::{InitError, capabilities, init};
 
 /// A day: for when nothing is due.
@@ -42,8 +42,8 @@ pub enum DriverChange {
 
 /// What is remembered of a driver between two scans of the folder.
 #[derive(Debug)]
-struct Seen {
-    found: Found,
+struct ScannedDriver {
+    found: DriverFile,
     /// When `init` is due, if it is.
     retry: Option<Retry>,
     /// An `init` of this driver is running.
@@ -66,10 +66,11 @@ impl Retry {
 }
 
 /// How an `init` ended.
-type InitEnd = (String, Stamp, Result<DriverAnswer, InitError>);
+type InitEnd = (String, ProgramStamp, Result<DriverAnswer, InitError>);
 
-/// Scans the drivers' folder whenever it changes, and runs `init` of each driver that is new or changed, until `shutdown`. An
-/// `init` that fails is repeated with a growing back-off. `reload` causes another scan, and `init` of every failed driver at once.
+/// Scans the drivers' folder whenever it changes, and runs `init` of each driver that is new or
+/// changed, until `shutdown`. An `init` that fails is repeated with a growing back-off. `reload`
+/// causes another scan, and `init` of every failed driver at once.
 pub async fn watch(
     drivers: Arc<FlexDrivers>,
     table: Arc<DriverTable>,
@@ -106,7 +107,7 @@ struct Scanner {
     table: Arc<DriverTable>,
     events: mpsc::Sender<DriverEvent>,
     ended: mpsc::Sender<InitEnd>,
-    seen: BTreeMap<String, Seen>,
+    seen: BTreeMap<String, ScannedDriver>,
 }
 
 impl Scanner {
@@ -147,7 +148,7 @@ impl Scanner {
             self.table.put(row);
             let now = problem.is_none().then(Retry::now);
             let is_in_init = self.seen.get(&name).is_some_and(|seen| seen.is_in_init);
-            self.seen.insert(name.clone(), Seen { found, retry: now, is_in_init });
+            self.seen.insert(name.clone(), ScannedDriver { found, retry: now, is_in_init });
             if let Some(reason) = problem {
                 self.emit(name, DriverChange::Failed(reason)).await;
             }
@@ -155,8 +156,8 @@ impl Scanner {
         self.drivers.set_read();
     }
 
-    /// Starts every `init` that is due, and returns when the next one is. Each has a thread of its own: one that hangs delays no
-    /// other.
+    /// Starts every `init` that is due, and returns when the next one is. Each has a thread of its
+    /// own: one that hangs delays no other.
     fn start_due_inits(&mut self) -> Instant {
         let now = Instant::now();
         let mut next = now + NEVER;

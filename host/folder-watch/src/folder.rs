@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::inotify::WatchFlags;
 
-use super::queue::{Event, Queue, Wake, WatchId};
+use super::queue::{InotifyEvent, InotifyQueue, Wake, WatchId};
 
 /// How often watching is tried again while folders above come and go.
 const MAX_TRIES: usize = 8;
@@ -43,23 +43,23 @@ pub enum Below {
 /// Reports that a folder may have changed.
 ///
 /// # Guarantees
-/// A change after [`Self::arm`] completes [`Self::changed`], whenever that is called. One change may
-/// complete it several times.
+/// A change after [`Self::arm`] completes [`Self::changed`], whenever that is called. One change
+/// may complete it several times.
 #[derive(Debug)]
 pub struct FolderWatch {
-    queue: Queue,
+    queue: InotifyQueue,
     wake: Wake,
     folder: PathBuf,
     below: Below,
     /// The only entry of the folder whose changes count.
     only: Option<OsString>,
     inside: BTreeSet<WatchId>,
-    above: Option<Above>,
+    above: Option<WatchedAncestor>,
 }
 
 /// The nearest folder above, and the name in it that leads to the watched folder.
 #[derive(Debug, PartialEq, Eq)]
-struct Above {
+struct WatchedAncestor {
     watch: WatchId,
     name: OsString,
 }
@@ -70,13 +70,13 @@ impl FolderWatch {
     /// # Errors
     /// The kernel's: too many inotify queues of this user (`fs.inotify.max_user_instances`).
     pub fn folder(folder: &Path, below: Below) -> io::Result<Self> {
-        let queue = Queue::open()?;
+        let queue = InotifyQueue::open()?;
         let (wake, folder) = (queue.wake()?, std::path::absolute(folder)?);
         Ok(Self { queue, wake, folder, below, only: None, inside: BTreeSet::new(), above: None })
     }
 
-    /// A watch on a file by its name: editors and configuration management put a new file in place of
-    /// the old one.
+    /// A watch on a file by its name: editors and configuration management put a new file in place
+    /// of the old one.
     ///
     /// # Errors
     /// As [`Self::folder`].
@@ -86,12 +86,12 @@ impl FolderWatch {
         Ok(Self { only: file.file_name().map(OsStr::to_owned), ..watch })
     }
 
-    /// Watches what exists now. To be called before each reading of the folder, so that no change is
-    /// missed between the two.
+    /// Watches what exists now. To be called before each reading of the folder, so that no change
+    /// is missed between the two.
     ///
     /// # Errors
-    /// The first of the kernel's: too many watches of this user (`fs.inotify.max_user_watches`). What
-    /// could be watched is. A missing folder is no error.
+    /// The first of the kernel's: too many watches of this user (`fs.inotify.max_user_watches`).
+    /// What could be watched is. A missing folder is no error.
     pub fn arm(&mut self) -> io::Result<()> {
         let mut outcome = Ok(());
         for _ in 0..MAX_TRIES {
@@ -105,8 +105,8 @@ impl FolderWatch {
                 self.queue.forget(gone);
             }
             (self.inside, self.above, outcome) = (inside, above, found);
-            // A missing folder may have appeared after the folder above was looked up and before its
-            // watch was set: look again until nothing changes.
+            // A missing folder may have appeared after the folder above was looked up and before
+            // its watch was set: look again until nothing changes.
             if !self.inside.is_empty() || is_same {
                 break;
             }
@@ -128,11 +128,11 @@ impl FolderWatch {
         }
     }
 
-    fn watch_above(&self) -> io::Result<Option<Above>> {
+    fn watch_above(&self) -> io::Result<Option<WatchedAncestor>> {
         let mut below = self.folder.as_path();
         while let Some(folder) = below.parent() {
             if let Some(watch) = self.queue.watch(folder, ABOVE)? {
-                return Ok(below.file_name().map(|name| Above { watch, name: name.to_owned() }));
+                return Ok(below.file_name().map(|name| WatchedAncestor { watch, name: name.to_owned() }));
             }
             below = folder;
         }
@@ -174,7 +174,12 @@ pub async fn changed(watch: &mut Option<FolderWatch>) {
     }
 }
 
-fn concerns(inside: &BTreeSet<WatchId>, above: Option<&Above>, only: Option<&OsStr>, event: Event<'_>) -> bool {
+fn concerns(
+    inside: &BTreeSet<WatchId>,
+    above: Option<&WatchedAncestor>,
+    only: Option<&OsStr>,
+    event: InotifyEvent<'_>,
+) -> bool {
     let is_about = |name: &OsStr| event.name == Some(name.as_bytes());
     if event.is_overflow() {
         true
@@ -204,7 +209,7 @@ mod tests {
     /// Takes what is left in the queue. Returns whether any of it counts.
     fn drain(watch: &FolderWatch) -> bool {
         let mut has_changed = false;
-        let take = |event: Event<'_>| {
+        let take = |event: InotifyEvent<'_>| {
             has_changed |= concerns(&watch.inside, watch.above.as_ref(), watch.only.as_deref(), event);
         };
         watch.queue.drain(take).unwrap();

@@ -19,11 +19,11 @@ pub type WatchId = i32;
 
 /// An inotify queue. Clones are the same queue.
 #[derive(Debug, Clone)]
-pub struct Queue(Arc<OwnedFd>);
+pub struct InotifyQueue(Arc<OwnedFd>);
 
 /// One event.
 #[derive(Debug, Clone, Copy)]
-pub struct Event<'a> {
+pub struct InotifyEvent<'a> {
     /// The watch that reports it; -1 for an overflow of the queue.
     pub watch: WatchId,
     /// What happened.
@@ -32,9 +32,9 @@ pub struct Event<'a> {
     pub name: Option<&'a [u8]>,
 }
 
-impl Event<'_> {
-    /// Whether the watch no longer reports what happens at its path: the folder was deleted, moved or
-    /// unmounted.
+impl InotifyEvent<'_> {
+    /// Whether the watch no longer reports what happens at its path: the folder was deleted, moved
+    /// or unmounted.
     #[must_use]
     pub fn is_watch_lost(&self) -> bool {
         self.kinds.intersects(ReadFlags::IGNORED | ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::UNMOUNT)
@@ -47,7 +47,7 @@ impl Event<'_> {
     }
 }
 
-impl Queue {
+impl InotifyQueue {
     /// Opens a queue without watches.
     ///
     /// # Errors
@@ -80,12 +80,12 @@ impl Queue {
     ///
     /// # Errors
     /// The queue is broken in a way that the kernel does not document.
-    pub fn drain(&self, mut take: impl FnMut(Event<'_>)) -> io::Result<()> {
+    pub fn drain(&self, mut take: impl FnMut(InotifyEvent<'_>)) -> io::Result<()> {
         let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
         let mut reader = Reader::new(&*self.0, &mut buffer);
         loop {
             match reader.next() {
-                Ok(event) => take(Event {
+                Ok(event) => take(InotifyEvent {
                     watch: event.wd(),
                     kinds: event.events(),
                     name: event.file_name().map(|name| name.to_bytes()),

@@ -7,11 +7,11 @@
 //!                                                                                               └─ it ends by itself: reported
 //! ```
 //!
-//! A server gets the connection to its mount as a descriptor, and no right to mount. It outlives the process that started it, and
-//! the next one adopts it from its record. It is identified by a process descriptor, never by a number alone, which another process
-//! may have by then.
+//! A server gets the connection to its mount as a descriptor, and no right to mount. It outlives
+//! the process that started it, and the next one adopts it from its record. It is identified by a
+//! process descriptor, never by a number alone, which another process may have by then.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | `servers` | [`FuseServerProcesses`]: the servers of a node, their adoption and their end |
 //! | `start` | starting one, until it serves |

@@ -17,7 +17,7 @@ const MODE: u32 = 0o600;
 
 /// A FUSE server on disk. Without its arguments, which other users should not read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct ServerRecord {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) program: String,
@@ -40,7 +40,8 @@ impl StartedAt {
     pub(crate) fn of(pid: Pid) -> Option<Self> {
         let pid = pid.as_raw_nonzero().get();
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // After the name, which may contain anything: the state is the first field, the start the twentieth.
+        // After the name, which may contain anything: the state is the first field, the start the
+        // twentieth.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
         let state = fields.next()?;
         let started = fields.nth(18)?.parse().ok()?;
@@ -50,13 +51,13 @@ impl StartedAt {
 
 /// The folder of the records; none where servers are never adopted.
 #[derive(Debug)]
-pub(crate) struct Records {
+pub(crate) struct ServerRecords {
     pub(crate) kernel: Arc<dyn Kernel>,
     pub(crate) folder: Option<Directory>,
 }
 
-impl Records {
-    pub(crate) fn write(&self, record: &Record) -> Result<(), KernelError> {
+impl ServerRecords {
+    pub(crate) fn write(&self, record: &ServerRecord) -> Result<(), KernelError> {
         let Some(folder) = &self.folder else { return Ok(()) };
         // Texts and numbers are always JSON.
         let text = serde_json::to_vec(record).unwrap_or_default();
@@ -71,7 +72,7 @@ impl Records {
     }
 
     /// All records. One that cannot be read is logged and left.
-    pub(crate) fn all(&self) -> Vec<Record> {
+    pub(crate) fn all(&self) -> Vec<ServerRecord> {
         let Some(folder) = &self.folder else { return Vec::new() };
         let names = self.kernel.names(folder).unwrap_or_else(|error| {
             warn!(%error, "the records of FUSE servers cannot be read; those that run are not watched");

@@ -1,4 +1,5 @@
-//! Files in memory for secrets: without a name, readable by one user, unchangeable, gone with their last descriptor.
+//! Files in memory for secrets: without a name, readable by one user, unchangeable, gone with their
+//! last descriptor.
 
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use volhost_kernel::FuseConnection;
 use volhost_model::objects::Bytes;
-use volhost_process::{Child, Process, Verdict, Watch, describe};
+use volhost_process::{Child, OutputVerdict, Process, ProcessWatch, describe};
 use volhost_runtime::FuseServerBounds;
 
 use crate::secret::redact;
@@ -23,7 +23,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The names of a server.
 #[derive(Debug)]
-pub(crate) struct Names {
+pub(crate) struct ServerNames {
     /// Unique on the node.
     pub(crate) id: String,
     /// In the grant.
@@ -33,17 +33,17 @@ pub(crate) struct Names {
 /// A server that runs, or has ended.
 #[derive(Debug)]
 pub(crate) struct Server {
-    names: Names,
+    names: ServerNames,
     connection: FuseConnection,
     bounds: FuseServerBounds,
     process: Arc<Process>,
     secrets: Vec<Bytes>,
-    state: Mutex<State>,
+    state: Mutex<ServerState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ServerState {
     output: VecDeque<u8>,
     /// How it ended, once it has.
     ended: Option<String>,
@@ -52,7 +52,7 @@ struct State {
 impl Server {
     /// The process must not have been waited for.
     pub(crate) fn new(
-        names: Names,
+        names: ServerNames,
         connection: FuseConnection,
         bounds: FuseServerBounds,
         process: Arc<Process>,
@@ -74,14 +74,14 @@ impl Server {
         self.connection
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ServerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads its output until it has ended, and returns how it ended. Blocks as long as it lives. Callers of [`Self::wait`] wait
-    /// on, until [`Self::set_ended`].
+    /// Reads its output until it has ended, and returns how it ended. Blocks as long as it lives.
+    /// Callers of [`Self::wait`] wait on, until [`Self::set_ended`].
     pub(crate) fn watch(&self, output: Option<OwnedFd>, child: Option<Child>) -> String {
-        let mut watch = Ok(Watch::new(&self.process));
+        let mut watch = Ok(ProcessWatch::new(&self.process));
         if let Some(output) = output {
             watch = watch.and_then(|watch| watch.with_output(output, |bytes| self.keep(bytes)));
         }
@@ -101,12 +101,12 @@ impl Server {
     }
 
     /// Keeps the end of its output.
-    fn keep(&self, bytes: &[u8]) -> Verdict {
+    fn keep(&self, bytes: &[u8]) -> OutputVerdict {
         let mut state = self.state();
         state.output.extend(bytes);
         let over = state.output.len().saturating_sub(OUTPUT_BYTES);
         state.output.drain(..over);
-        Verdict::Continue
+        OutputVerdict::Continue
     }
 
     /// The last of its output, on one line, without secrets.
@@ -150,8 +150,8 @@ impl Server {
         self.wait(KILL_TIMEOUT)
     }
 
-    /// Ends a server whose file system is not mounted any more: waits for it as long as the grant says, then asks it to end, then
-    /// kills it. Returns whether it has ended.
+    /// Ends a server whose file system is not mounted any more: waits for it as long as the grant
+    /// says, then asks it to end, then kills it. Returns whether it has ended.
     pub(crate) fn end(&self) -> bool {
         if self.wait(self.bounds.stop) {
             return true;

@@ -16,8 +16,8 @@ use volhost_kernel::{Directory, FuseConnection, Kernel};
 use volhost_process::{Child, Launcher, Process};
 use volhost_runtime::{FuseServerError, FuseServerStart, FuseServers, Served};
 
-use crate::record::{Record, Records, StartedAt};
-use crate::server::{Names, Server};
+use crate::record::{ServerRecord, ServerRecords, StartedAt};
+use crate::server::{Server, ServerNames};
 
 /// The stack of a thread that only waits, in bytes.
 pub(crate) const STACK_BYTES: usize = 128 << 10;
@@ -35,7 +35,7 @@ pub struct EndedServer {
     pub why: String,
 }
 
-type Listener = Box<dyn Fn(EndedServer) + Send + Sync>;
+type EndListener = Box<dyn Fn(EndedServer) + Send + Sync>;
 
 /// The FUSE servers of a node.
 #[derive(Debug, Clone)]
@@ -44,21 +44,22 @@ pub struct FuseServerProcesses(Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) kernel: Arc<dyn Kernel>,
     pub(crate) launcher: Launcher,
-    pub(crate) records: Records,
+    pub(crate) records: ServerRecords,
     next_id: AtomicU64,
     /// Locked by the thread that ends all servers without a mount.
     settling: Mutex<()>,
-    known: Mutex<Known>,
+    known: Mutex<ServerTable>,
 }
 
 #[derive(Default)]
-struct Known {
+struct ServerTable {
     running: BTreeMap<String, Arc<Server>>,
     ended: VecDeque<EndedServer>,
-    listener: Option<Arc<Listener>>,
+    listener: Option<Arc<EndListener>>,
     /// The servers that ended before there was a listener.
     unreported: Vec<EndedServer>,
-    /// Dropped with the last handle, which ends the threads of [`FuseServerProcesses::settle_every`].
+    /// Dropped with the last handle, which ends the threads of
+    /// [`FuseServerProcesses::settle_every`].
     alive: Vec<Sender<Infallible>>,
 }
 
@@ -69,12 +70,13 @@ impl fmt::Debug for Inner {
 }
 
 impl FuseServerProcesses {
-    /// FUSE servers that `launcher` starts, with their records in `folder`. Without a folder, none is adopted after a restart.
+    /// FUSE servers that `launcher` starts, with their records in `folder`. Without a folder, none
+    /// is adopted after a restart.
     #[must_use]
     pub fn new(kernel: Arc<dyn Kernel>, launcher: Launcher, folder: Option<Directory>) -> Self {
         let begun = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let next_id = AtomicU64::new(u64::try_from(begun.as_nanos()).unwrap_or_default());
-        let records = Records { kernel: Arc::clone(&kernel), folder };
+        let records = ServerRecords { kernel: Arc::clone(&kernel), folder };
         Self(Arc::new(Inner {
             kernel,
             launcher,
@@ -85,17 +87,18 @@ impl FuseServerProcesses {
         }))
     }
 
-    /// Adopts the servers of an earlier run of the host: those that run are watched, the others are reported as ended. The output
-    /// that they wrote before is not known.
+    /// Adopts the servers of an earlier run of the host: those that run are watched, the others are
+    /// reported as ended. The output that they wrote before is not known.
     pub fn adopt(&self) {
         for record in self.0.records.all() {
             self.0.adopt(record);
         }
     }
 
-    /// Reports every server that ends to `listener`, and those that have ended before. It is called from a thread that may block.
+    /// Reports every server that ends to `listener`, and those that have ended before. It is called
+    /// from a thread that may block.
     pub fn on_end(&self, listener: impl Fn(EndedServer) + Send + Sync + 'static) {
-        let listener: Arc<Listener> = Arc::new(Box::new(listener));
+        let listener: Arc<EndListener> = Arc::new(Box::new(listener));
         let unreported = {
             let mut known = self.0.known();
             known.listener = Some(Arc::clone(&listener));
@@ -104,17 +107,17 @@ impl FuseServerProcesses {
         unreported.into_iter().for_each(|ended| listener(ended));
     }
 
-    /// Ends every server whose file system is not mounted any more. Blocks as long as they take. Returns at once if another thread
-    /// does it already.
+    /// Ends every server whose file system is not mounted any more. Blocks as long as they take.
+    /// Returns at once if another thread does it already.
     pub fn settle_all(&self) {
         let Ok(_alone) = self.0.settling.try_lock() else { return };
         let ids: Vec<String> = self.0.known().running.keys().cloned().collect();
         ids.iter().for_each(|id| self.settle(id));
     }
 
-    /// Settles all servers now, and at this interval from then on, on a thread of its own, which ends with the last handle. Nothing
-    /// else ends a stopped server whose file system was unmounted lazily: the mount table does not change when the last user
-    /// closes its files.
+    /// Settles all servers now, and at this interval from then on, on a thread of its own, which
+    /// ends with the last handle. Nothing else ends a stopped server whose file system was
+    /// unmounted lazily: the mount table does not change when the last user closes its files.
     ///
     /// # Errors
     /// The kernel's, where there is no thread.
@@ -184,7 +187,7 @@ pub(crate) fn describe_end(name: &str, program: &str, why: &str, output: &str) -
 }
 
 impl Inner {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, ServerTable> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -193,8 +196,8 @@ impl Inner {
         format!("{name}-{:x}", self.next_id.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Adds a server that runs, and watches it from a thread of its own, which calls `at_its_end` before the listener. Kills the
-    /// server if there can be no such thread.
+    /// Adds a server that runs, and watches it from a thread of its own, which calls `at_its_end`
+    /// before the listener. Kills the server if there can be no such thread.
     ///
     /// # Errors
     /// The kernel's, where there is no thread.
@@ -228,7 +231,7 @@ impl Inner {
     }
 
     /// Records the end of a server. Returns the listener, if there is one.
-    fn note_end(&self, ended: &EndedServer) -> Option<Arc<Listener>> {
+    fn note_end(&self, ended: &EndedServer) -> Option<Arc<EndListener>> {
         self.records.remove(&ended.id);
         let mut known = self.known();
         known.running.remove(&ended.id);
@@ -242,7 +245,7 @@ impl Inner {
         known.listener.clone()
     }
 
-    fn adopt(self: &Arc<Self>, record: Record) {
+    fn adopt(self: &Arc<Self>, record: ServerRecord) {
         let connection = FuseConnection(record.connection);
         let pid = record.process.and_then(|process| Pid::from_raw(process.pid));
         // Opened first, compared then: the process that is compared is the one that was opened.
@@ -250,7 +253,7 @@ impl Inner {
         let is_same = pid.is_some_and(|pid| StartedAt::of(pid) == record.process);
         match process {
             Some(process) if is_same => {
-                let names = Names { id: record.id.clone(), name: record.name };
+                let names = ServerNames { id: record.id.clone(), name: record.name };
                 let server = Server::new(names, connection, record.bounds, Arc::new(process), Vec::new());
                 if let Err(error) = self.add(Arc::new(server), (None, None), record.program, || ()) {
                     warn!(%error, server = record.id, "a FUSE server cannot be watched");

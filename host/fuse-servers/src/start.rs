@@ -10,19 +10,19 @@ use std::sync::mpsc::{Sender, channel};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use volhost_kernel::{FuseConnection, FuseMount, FuseOptions, KernelError};
-use volhost_process::{Argument, ArgumentPart, Child, Launch, Limits, Privileges, Program};
+use volhost_process::{Argument, ArgumentPart, Child, Launch, Privileges, ProcessLimits, Program};
 use volhost_runtime::{
     FuseServerArgument, FuseServerDescriptor, FuseServerError, FuseServerPart, FuseServerRights, FuseServerStart,
     Served,
 };
 
-use crate::record::{Record, StartedAt};
+use crate::record::{ServerRecord, StartedAt};
 use crate::secret;
-use crate::server::{Names, Server};
+use crate::server::{Server, ServerNames};
 use crate::servers::{Inner, STACK_BYTES, describe_end};
 
 /// What the start waits for.
-enum Report {
+enum StartReport {
     /// The file system's first answer, or the end of its connection.
     Answered(Result<(), KernelError>),
     /// The server has ended.
@@ -69,19 +69,20 @@ impl Inner {
             // Closed before the answer is reported: an open handle keeps the mount busy.
             drop(root);
             // It fails only when the answer came too late.
-            let _ = answered.send(Report::Answered(answer));
+            let _ = answered.send(StartReport::Answered(answer));
         });
         // Without the thread there is no answer.
         let report = asked.ok().and_then(|_| reports.recv_timeout(bounds.start).ok());
         let gone = |error: &KernelError| matches!(error.errno(), Some(Errno::NOTCONN | Errno::CONNABORTED));
         // Any other error is an answer, too.
-        let serves = matches!(&report, Some(Report::Answered(answer)) if !answer.as_ref().is_err_and(gone));
+        let serves = matches!(&report, Some(StartReport::Answered(answer)) if !answer.as_ref().is_err_and(gone));
         if serves && server.ended().is_none() {
             return Ok(Served { mount, id });
         }
         // A child that the server has left behind may have the connection.
         let _ = self.kernel.end_connection(connection);
-        // A server that has closed its connection is about to end by itself, with an exit code that tells why.
+        // A server that has closed its connection is about to end by itself, with an exit code that
+        // says why.
         if report.is_none() || !server.wait(bounds.stop) {
             server.kill();
         }
@@ -98,7 +99,7 @@ impl Inner {
         id: &str,
         start: FuseServerStart,
         (device, connection): (OwnedFd, FuseConnection),
-        reports: Sender<Report>,
+        reports: Sender<StartReport>,
     ) -> Result<Arc<Server>, FuseServerError> {
         let (name, path) = (start.name, start.program.display().to_string());
         let failed = |what, error: &dyn Display| unusable(&name, &path, what, error);
@@ -117,7 +118,7 @@ impl Inner {
             };
             program = program.with_descriptor(Arc::new(descriptor));
         }
-        let mut record = Record {
+        let mut record = ServerRecord {
             id: id.to_owned(),
             name: name.clone(),
             program: path.clone(),
@@ -151,10 +152,10 @@ impl Inner {
         if let Err(error) = written {
             return Err(abandon(child, "writing to the launcher", &error));
         }
-        let names = Names { id: id.to_owned(), name: name.clone() };
+        let names = ServerNames { id: id.to_owned(), name: name.clone() };
         let process = Arc::clone(child.process());
         let server = Arc::new(Server::new(names, connection, start.bounds, process, secrets));
-        let at_its_end = move || drop(reports.send(Report::Ended));
+        let at_its_end = move || drop(reports.send(StartReport::Ended));
         self.add(Arc::clone(&server), (Some(reader), Some(child)), path.clone(), at_its_end)
             .map_err(|error| failed("a thread that watches it", &error))?;
         Ok(server)
@@ -169,12 +170,12 @@ fn privileges(rights: &FuseServerRights) -> Privileges {
         capabilities: Some(rights.capabilities),
         no_new_privileges: true,
         no_namespaces: true,
-        limits: Limits {
+        limits: ProcessLimits {
             memory: rights.memory,
             open_files: rights.open_files,
             // A core dump would put its secrets into a file.
             core_bytes: Some(0),
-            ..Limits::default()
+            ..ProcessLimits::default()
         },
     }
 }
@@ -191,8 +192,8 @@ fn argument(argument: &FuseServerArgument) -> Argument {
     Argument(argument.0.iter().map(part).collect())
 }
 
-/// A pipe whose writer has its other end open, too, and never waits: output that nothing reads is lost, and does not end the
-/// writer.
+/// A pipe whose writer has its other end open, too, and never waits: output that nothing reads is
+/// lost, and does not end the writer.
 fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (reader, _writer) = io::pipe()?;
     let path = format!("/proc/thread-self/fd/{}", reader.as_raw_fd());

@@ -26,7 +26,7 @@ use volhost_runtime::{
 };
 
 /// Longer than anything takes on a machine that has much else to do.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 const COW: &str = "/usr/bin/fuse-overlayfs";
 
 /// A folder to work in, and the FUSE servers of a node.
@@ -69,7 +69,7 @@ fn start(program: &str, arguments: Vec<FuseServerArgument>) -> FuseServerStart {
         arguments,
         environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
         rights: FuseServerRights { user: 65534, group: 65534, ..FuseServerRights::default() },
-        bounds: FuseServerBounds { start: PATIENCE, stop: PATIENCE },
+        bounds: FuseServerBounds { start: TIMEOUT, stop: TIMEOUT },
         descriptors: Vec::new(),
         default_permissions: true,
         read_only: false,
@@ -123,11 +123,12 @@ impl Site {
         self.kernel.detach(&self.mounts(), "volume".as_ref(), Detach::Normal).unwrap();
     }
 
-    /// Settles a server until it has ended. A child that another test starts has the mount open for a moment, until its program runs.
+    /// Settles a server until it has ended. A child that another test starts has the mount open for
+    /// a moment, until its program runs.
     fn settle(&self, id: &str) {
         let begun = Instant::now();
         while self.servers.still_serves(id).is_ok() {
-            assert!(begun.elapsed() < PATIENCE, "{id} runs on");
+            assert!(begun.elapsed() < TIMEOUT, "{id} runs on");
             self.servers.settle(id);
         }
     }
@@ -310,7 +311,7 @@ fn a_killed_server_is_reported_and_its_users_do_not_wait() {
         let id = served.id.clone();
         let volume = site.attach(served);
         kill_process(site.pid(), Signal::KILL).unwrap();
-        let server = endings.recv_timeout(PATIENCE).unwrap();
+        let server = endings.recv_timeout(TIMEOUT).unwrap();
         assert_eq!(server.id, id);
         assert!(server.why.contains("signal 9"), "{}", server.why);
         let error = fs::read_dir(&volume).unwrap_err();
@@ -322,7 +323,7 @@ fn a_killed_server_is_reported_and_its_users_do_not_wait() {
 #[test]
 fn a_stopped_server_is_killed_once_it_is_unmounted() {
     in_private(|site| {
-        let bounds = FuseServerBounds { start: PATIENCE, stop: Duration::from_millis(100) };
+        let bounds = FuseServerBounds { start: TIMEOUT, stop: Duration::from_millis(100) };
         let served = site.servers.serve(FuseServerStart { bounds, ..site.cow() }).unwrap();
         let id = served.id.clone();
         site.attach(served);
@@ -338,7 +339,7 @@ fn a_stopped_server_is_killed_once_it_is_unmounted() {
 #[test]
 fn a_stopped_server_is_ended_when_the_last_user_of_its_lazily_unmounted_file_system_goes() {
     in_private(|site| {
-        let bounds = FuseServerBounds { start: PATIENCE, stop: Duration::from_millis(100) };
+        let bounds = FuseServerBounds { start: TIMEOUT, stop: Duration::from_millis(100) };
         let served = site.servers.serve(FuseServerStart { bounds, ..site.cow() }).unwrap();
         let volume = site.attach(served);
         let (ended, endings) = channel();
@@ -352,7 +353,7 @@ fn a_stopped_server_is_ended_when_the_last_user_of_its_lazily_unmounted_file_sys
         test_kill_process(pid).unwrap();
         // From here on nothing is called and no mount changes.
         drop(user);
-        let server = endings.recv_timeout(PATIENCE).unwrap();
+        let server = endings.recv_timeout(TIMEOUT).unwrap();
         assert!(server.why.contains("signal 9"), "{}", server.why);
         site.is_clean();
     });
@@ -379,11 +380,11 @@ fn the_next_run_adopts_the_servers_that_run_and_reports_those_that_do_not() {
         later.on_end(move |server| drop(ended.send(server.id)));
         assert_eq!(later.running(), 1);
         later.still_serves(&id).unwrap();
-        let mut gone = [endings.recv_timeout(PATIENCE).unwrap(), endings.recv_timeout(PATIENCE).unwrap()];
+        let mut gone = [endings.recv_timeout(TIMEOUT).unwrap(), endings.recv_timeout(TIMEOUT).unwrap()];
         gone.sort();
         assert_eq!(gone, ["never", "other"]);
         kill_process(pid, Signal::KILL).unwrap();
-        assert_eq!(endings.recv_timeout(PATIENCE).unwrap(), id);
+        assert_eq!(endings.recv_timeout(TIMEOUT).unwrap(), id);
         assert_eq!(later.running(), 0);
         site.detach();
     });

@@ -30,7 +30,8 @@ pub const KEPT: &[(CapabilitySet, &str)] = &[
 /// The highest number that a capability may get: the kernel's sets have 64 bits.
 const NUMBERS: u32 = 64;
 
-/// Drops every capability but [`KEPT`]: of this process, and where `programs` are the daemon's own, of all that it will start.
+/// Drops every capability but [`KEPT`]: of this process, and where `programs` are the daemon's own,
+/// of all that it will start.
 pub(super) fn drop_unneeded(programs: Programs) -> Result<(), HardenError> {
     let failed = HardenError::at("drop the capabilities that it does not need");
     let kept = KEPT.iter().fold(CapabilitySet::empty(), |all, (one, _)| all | *one);

@@ -3,7 +3,8 @@
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// A privilege could not be dropped. The daemon does not start: it would be less confined than documented.
+/// A privilege could not be dropped. The daemon does not start: it would be less confined than
+/// documented.
 #[derive(Debug, Error)]
 #[error("the daemon cannot {step}: {why}")]
 pub struct HardenError {

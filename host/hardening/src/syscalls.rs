@@ -1,5 +1,6 @@
-//! A seccomp filter that answers "not permitted" to system calls that neither the daemon nor its child processes need. It closes ways
-//! from root into the kernel that dropped capabilities alone would leave open, or a defect of the kernel would open again.
+//! A seccomp filter that answers "not permitted" to system calls that neither the daemon nor its
+//! child processes need. It closes ways from root into the kernel that dropped capabilities alone
+//! would leave open, or a defect of the kernel would open again.
 
 use std::collections::BTreeMap;
 

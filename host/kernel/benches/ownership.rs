@@ -1,5 +1,6 @@
-//! fsGroup over many files against `chown -R` and `chmod -R`, on the same tree, in one run: `cargo bench -p volhost-kernel --bench ownership`.
-//! Needs root. `FILES=1000000` for a million files (100,000 otherwise), `ROUNDS=n` (3), `DISK=1` for ext4 in a file besides tmpfs.
+//! fsGroup over many files against `chown -R` and `chmod -R`, on the same tree, in one run:
+//! `cargo bench -p volhost-kernel --bench ownership`. Needs root. `FILES=1000000` for a million
+//! files (100,000 otherwise), `ROUNDS=n` (3), `DISK=1` for ext4 in a file besides tmpfs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -104,9 +105,9 @@ fn measure(kernel: &LinuxKernel, base: &Path, fs: &str, files: usize) {
 
 /// Runs no program: nothing here makes a file system through the kernel.
 #[derive(Debug)]
-struct NoTools;
+struct RefusingTools;
 
-impl RunTool for NoTools {
+impl RunTool for RefusingTools {
     fn run(&self, _: &ToolRun<'_>) -> io::Result<ToolOutput> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -118,7 +119,7 @@ fn main() {
     // Nothing that is mounted here is seen by others, and all of it ends with this thread.
     unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).unwrap();
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
-    let kernel = LinuxKernel::new(Arc::new(NoTools));
+    let kernel = LinuxKernel::new(Arc::new(RefusingTools));
     let base = tempfile::tempdir().unwrap();
     let here = kernel.open_directory(base.path()).unwrap();
     let inodes = format!("mode=755,nr_inodes={}", files * 2 + 10_000);

@@ -86,9 +86,9 @@ pub trait BlockDevices {
     /// As [`BlockDevices::device_size`].
     fn device_read_only(&self, device: &BlockDevice) -> Result<bool>;
 
-    /// Returns whether something has the device for itself: a mounted file system (in any namespace), swap,
-    /// device mapper, a tool that formats or checks it. A program that merely reads or writes it is
-    /// not seen.
+    /// Returns whether something has the device for itself: a mounted file system (in any
+    /// namespace), swap, device mapper, a tool that formats or checks it. A program that merely
+    /// reads or writes it is not seen.
     ///
     /// # Errors
     /// As [`BlockDevices::device_size`].

@@ -6,7 +6,8 @@ use rustix::thread::{CapabilitySet, capability_is_in_bounding_set, remove_capabi
 /// The kernel's sets of capabilities have so many bits.
 const BITS: u32 = 64;
 
-/// Removes every other capability from this thread's bounding set, which the programs that it starts inherit.
+/// Removes every other capability from this thread's bounding set, which the programs that it
+/// starts inherit.
 ///
 /// # Errors
 /// The kernel's: `PERM` without `CAP_SETPCAP`.

@@ -26,22 +26,25 @@ pub trait DriverMounts {
     /// `Failed`.
     fn mount_ids(&self) -> Result<BTreeSet<MountId>>;
 
-    /// The mounts that this process sees and that are none of these, in the order of their ids, each with its absolute mount point.
+    /// The mounts that this process sees and that are none of these, in the order of their ids,
+    /// each with its absolute mount point.
     ///
     /// # Errors
     /// `Failed`.
     fn mounts_besides(&self, known: &BTreeSet<MountId>) -> Result<Vec<MountInfo>>;
 
-    /// The block device whose node is at a name, bound there or made there; none if nothing is there.
+    /// The block device whose node is at a name, bound there or made there; none if nothing is
+    /// there.
     ///
     /// # Errors
     /// `SymbolicLink`, `WrongType` if it is something else; `Failed`.
     fn device_at(&self, directory: &Directory, name: &OsStr) -> Result<Option<BlockDevice>>;
 
-    /// Removes what is at a name unless it has data: every mount, then an empty folder, an empty file, a device's node. Nothing
-    /// there: done.
+    /// Removes what is at a name unless it has data: every mount, then an empty folder, an empty
+    /// file, a device's node. Nothing there: done.
     ///
     /// # Errors
-    /// `NotEmpty` if it has data; `WrongType` for a symbolic link, a socket, a pipe; `Failed` (`Busy`) if something uses a mount of it.
+    /// `NotEmpty` if it has data; `WrongType` for a symbolic link, a socket, a pipe; `Failed`
+    /// (`Busy`) if something uses a mount of it.
     fn clear_place(&self, directory: &Directory, name: &OsStr) -> Result<()>;
 }

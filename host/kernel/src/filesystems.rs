@@ -110,9 +110,9 @@ pub trait Filesystems {
         read_only: bool,
     ) -> Result<DetachedMount>;
 
-    /// Returns whether the file system that is mounted at the folder is smaller than the device, by a block
-    /// at least. It stays so where the rest of the device is too small for what the file system
-    /// would grow by; growing then changes nothing.
+    /// Returns whether the file system that is mounted at the folder is smaller than the device, by
+    /// a block at least. It stays so where the rest of the device is too small for what the file
+    /// system would grow by; growing then changes nothing.
     ///
     /// # Errors
     /// `DeviceError::Other` if the folder is not on a file system of this device;

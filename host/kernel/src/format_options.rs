@@ -35,7 +35,7 @@ pub struct FormatOptions {
 
 /// File systems that take the same options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Family {
+enum OptionFamily {
     Ext,
     Xfs,
     Btrfs,
@@ -118,22 +118,22 @@ impl FormatOptions {
     /// `InvalidOption`; `FilesystemError::Unsupported` is the caller's.
     pub fn arguments(&self, fs_type: &str) -> Result<Vec<String>> {
         let family = match fs_type {
-            "xfs" => Family::Xfs,
-            "btrfs" => Family::Btrfs,
-            _ => Family::Ext,
+            "xfs" => OptionFamily::Xfs,
+            "btrfs" => OptionFamily::Btrfs,
+            _ => OptionFamily::Ext,
         };
         let invalid = |option: &str, error: OptionError| KernelError::InvalidOption {
             subject: format!("mkfs.{fs_type}"),
             option: option.to_owned(),
             reason: error.to_string(),
         };
-        let mut words = Words::default();
-        // Quiet: a kill of volhost closes the pipe of the program's output, and a program that writes
-        // to it would end with a half-made file system.
+        let mut words = MkfsArguments::default();
+        // Quiet: a kill of volhost closes the pipe of the program's output, and a program that
+        // writes to it would end with a half-made file system.
         words.flag("-q");
         // Forced, for a whole disk makes mke2fs ask. XFS and btrfs refuse by themselves what they
         // recognise.
-        if family == Family::Ext {
+        if family == OptionFamily::Ext {
             words.flag("-F");
         }
         if let Some(label) = &self.label {
@@ -143,29 +143,29 @@ impl FormatOptions {
         if let Some(uuid) = &self.uuid {
             check_uuid(uuid).map_err(|error| invalid("uuid", error))?;
             match family {
-                Family::Xfs => words.pair("-m", format!("uuid={uuid}")),
-                Family::Ext | Family::Btrfs => words.pair("-U", uuid.clone()),
+                OptionFamily::Xfs => words.pair("-m", format!("uuid={uuid}")),
+                OptionFamily::Ext | OptionFamily::Btrfs => words.pair("-U", uuid.clone()),
             }
         }
         if let Some(bytes) = self.block_size {
-            let least = if family == Family::Btrfs { 4 << 10 } else { BLOCK_BYTES.0 };
+            let least = if family == OptionFamily::Btrfs { 4 << 10 } else { BLOCK_BYTES.0 };
             check_power(bytes, (least, BLOCK_BYTES.1)).map_err(|error| invalid("block size", error))?;
             match family {
-                Family::Ext => words.pair("-b", bytes.to_string()),
-                Family::Xfs => words.pair("-b", format!("size={bytes}")),
-                Family::Btrfs => words.pair("-s", bytes.to_string()),
+                OptionFamily::Ext => words.pair("-b", bytes.to_string()),
+                OptionFamily::Xfs => words.pair("-b", format!("size={bytes}")),
+                OptionFamily::Btrfs => words.pair("-s", bytes.to_string()),
             }
         }
         if let Some(bytes) = self.inode_size {
             let bounds = match family {
-                Family::Ext => (128, 4 << 10),
-                Family::Xfs => (256, 2 << 10),
-                Family::Btrfs => return Err(invalid("inode size", OptionError::NoInodeSize)),
+                OptionFamily::Ext => (128, 4 << 10),
+                OptionFamily::Xfs => (256, 2 << 10),
+                OptionFamily::Btrfs => return Err(invalid("inode size", OptionError::NoInodeSize)),
             };
             check_power(bytes, bounds).map_err(|error| invalid("inode size", error))?;
             match family {
-                Family::Xfs => words.pair("-i", format!("size={bytes}")),
-                Family::Ext | Family::Btrfs => words.pair("-I", bytes.to_string()),
+                OptionFamily::Xfs => words.pair("-i", format!("size={bytes}")),
+                OptionFamily::Ext | OptionFamily::Btrfs => words.pair("-I", bytes.to_string()),
             }
         }
         for (name, value, (least, most), flag) in [
@@ -173,7 +173,7 @@ impl FormatOptions {
             ("reserved percent", self.reserved_percent, (0, MOST_RESERVED_PERCENT), "-m"),
         ] {
             let Some(value) = value else { continue };
-            if family != Family::Ext {
+            if family != OptionFamily::Ext {
                 return Err(invalid(name, OptionError::OnlyExt));
             }
             if !(least..=most).contains(&value) {
@@ -191,25 +191,31 @@ impl FormatOptions {
         }
         if self.keep_room {
             match family {
-                Family::Ext => words.extended.push("nodiscard".to_owned()),
-                Family::Xfs | Family::Btrfs => words.flag("-K"),
+                OptionFamily::Ext => words.extended.push("nodiscard".to_owned()),
+                OptionFamily::Xfs | OptionFamily::Btrfs => words.flag("-K"),
             }
         }
         Ok(words.all())
     }
 
-    fn feature(&self, family: Family, name: &str, on: bool, words: &mut Words) -> std::result::Result<(), OptionError> {
+    fn feature(
+        &self,
+        family: OptionFamily,
+        name: &str,
+        on: bool,
+        words: &mut MkfsArguments,
+    ) -> std::result::Result<(), OptionError> {
         let unknown = |known: Vec<&'static str>| Err(OptionError::UnknownFeature { known });
         match family {
-            Family::Ext if EXT_LAZY.contains(&name) => words.extended.push(format!("{name}={}", u8::from(on))),
-            Family::Ext if EXT_FEATURES.contains(&name) => words.features.push(turned(name, on)),
-            Family::Ext => return unknown(EXT_FEATURES.iter().chain(EXT_LAZY).copied().collect()),
-            Family::Xfs => match XFS_FEATURES.iter().find(|(known, _)| *known == name) {
+            OptionFamily::Ext if EXT_LAZY.contains(&name) => words.extended.push(format!("{name}={}", u8::from(on))),
+            OptionFamily::Ext if EXT_FEATURES.contains(&name) => words.features.push(turned(name, on)),
+            OptionFamily::Ext => return unknown(EXT_FEATURES.iter().chain(EXT_LAZY).copied().collect()),
+            OptionFamily::Xfs => match XFS_FEATURES.iter().find(|(known, _)| *known == name) {
                 Some((_, option)) => words.pair(option, format!("{name}={}", u8::from(on))),
                 None => return unknown(XFS_FEATURES.iter().map(|(name, _)| *name).collect()),
             },
-            Family::Btrfs if BTRFS_FEATURES.contains(&name) => words.features.push(turned(name, on)),
-            Family::Btrfs => return unknown(BTRFS_FEATURES.to_vec()),
+            OptionFamily::Btrfs if BTRFS_FEATURES.contains(&name) => words.features.push(turned(name, on)),
+            OptionFamily::Btrfs => return unknown(BTRFS_FEATURES.to_vec()),
         }
         Ok(())
     }
@@ -217,7 +223,7 @@ impl FormatOptions {
 
 /// A command line that grows.
 #[derive(Default)]
-struct Words {
+struct MkfsArguments {
     arguments: Vec<String>,
     /// For `-O`.
     features: Vec<String>,
@@ -225,7 +231,7 @@ struct Words {
     extended: Vec<String>,
 }
 
-impl Words {
+impl MkfsArguments {
     fn flag(&mut self, flag: &str) {
         self.arguments.push(flag.to_owned());
     }
@@ -249,11 +255,11 @@ fn turned(name: &str, on: bool) -> String {
     if on { name.to_owned() } else { format!("^{name}") }
 }
 
-fn check_label(family: Family, label: &str) -> std::result::Result<(), OptionError> {
+fn check_label(family: OptionFamily, label: &str) -> std::result::Result<(), OptionError> {
     let most = match family {
-        Family::Ext => 16,
-        Family::Xfs => 12,
-        Family::Btrfs => 255,
+        OptionFamily::Ext => 16,
+        OptionFamily::Xfs => 12,
+        OptionFamily::Btrfs => 255,
     };
     if label.len() > most {
         return Err(OptionError::LabelTooLong { bytes: label.len(), most });

@@ -16,7 +16,8 @@ pub struct FuseOptions {
     pub user: u32,
     /// Likewise.
     pub group: u32,
-    /// The kernel itself checks accesses against the modes that the server reports; else the server decides on each.
+    /// The kernel itself checks accesses against the modes that the server reports; else the server
+    /// decides on each.
     pub default_permissions: bool,
     /// Nothing can be written.
     pub read_only: bool,
@@ -24,7 +25,8 @@ pub struct FuseOptions {
     pub label: Option<String>,
 }
 
-/// The number of a connection, by which the kernel knows it as long as its file system is mounted somewhere. Used again after that.
+/// The number of a connection, by which the kernel knows it as long as its file system is mounted
+/// somewhere. Used again after that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FuseConnection(pub u32);
 
@@ -33,7 +35,8 @@ pub struct FuseConnection(pub u32);
 pub struct FuseMount {
     /// For the server. When the last copy of it is closed, users of the mount get `ENOTCONN`.
     pub device: OwnedFd,
-    /// For the user; a detached mount. Without any mount of it left, the server's next read fails with `ENODEV`.
+    /// For the user; a detached mount. Without any mount of it left, the server's next read fails
+    /// with `ENODEV`.
     pub mount: DetachedMount,
     /// Its connection.
     pub connection: FuseConnection,
@@ -41,26 +44,29 @@ pub struct FuseMount {
 
 /// Primitives over FUSE file systems.
 pub trait FuseMounts {
-    /// A new FUSE mount that every user of the machine may use, with `nosuid` and `nodev`, detached, and without a server yet.
+    /// A new FUSE mount that every user of the machine may use, with `nosuid` and `nodev`,
+    /// detached, and without a server yet.
     ///
     /// # Errors
     /// `Failed`: `NotFound` where the machine has no `/dev/fuse`.
     fn fuse(&self, options: &FuseOptions) -> Result<FuseMount>;
 
-    /// Asks the server of what was opened, and waits for its first answer: however long that takes. Returns with an error as soon as
-    /// the connection has ended.
+    /// Asks the server of what was opened, and waits for its first answer: however long that takes.
+    /// Returns with an error as soon as the connection has ended.
     ///
     /// # Errors
     /// `Failed`: `ENOTCONN` when there is no server any more, or what it answered.
     fn ask_server(&self, source: &MountSource) -> Result<()>;
 
-    /// Returns whether the file system of this connection is still mounted anywhere, be it unseen. Asks no server.
+    /// Returns whether the file system of this connection is still mounted anywhere, be it unseen.
+    /// Asks no server.
     ///
     /// # Errors
     /// `Failed` where the kernel does not report it (`fusectl`).
     fn is_mounted_anywhere(&self, connection: FuseConnection) -> Result<bool>;
 
-    /// Ends a connection, whichever processes have its ends: users of the mount get `ENOTCONN`, the server `ENODEV`. False if there is none.
+    /// Ends a connection, whichever processes have its ends: users of the mount get `ENOTCONN`, the
+    /// server `ENODEV`. False if there is none.
     ///
     /// # Errors
     /// As [`FuseMounts::is_mounted_anywhere`].

@@ -1,7 +1,8 @@
 //! Walking a granted path without a look at what is not granted.
 //!
-//! A path that leads out of the grant gets one answer, whether or not anything exists there: the walk ends at the name or link that leads
-//! out, before the kernel is asked about what lies behind it. Links within the grant are followed by the text of their targets.
+//! A path that leads out of the grant gets one answer, whether or not anything exists there: the
+//! walk ends at the name or link that leads out, before the kernel is asked about what lies behind
+//! it. Links within the grant are followed by the text of their targets.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
@@ -12,7 +13,7 @@ use crate::error::Errno;
 const MOST_LINKS: usize = 40;
 
 /// The type of a name in a folder.
-pub enum Found<P> {
+pub enum PathEntry<P> {
     /// A symbolic link, and its target.
     Link(PathBuf),
     /// Anything else.
@@ -21,14 +22,14 @@ pub enum Found<P> {
 
 /// Why a path was not opened.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum PathRefusal {
     /// It is not within the grant, or leads out of it.
     Outside,
     /// It is, and cannot be opened.
     Failed(Errno),
 }
 
-impl From<Errno> for Refusal {
+impl From<Errno> for PathRefusal {
     fn from(errno: Errno) -> Self {
         Self::Failed(errno)
     }
@@ -43,11 +44,11 @@ pub trait Places {
     /// Opens a path below a place if there is no link on it, and none if there is.
     fn open_plain(&self, from: &Self::Place, below: &Path) -> Result<Option<Self::Place>, Errno>;
     /// Looks at a name in a folder, without following it.
-    fn look_up(&self, folder: &Self::Place, name: &OsStr) -> Result<Found<Self::Place>, Errno>;
+    fn look_up(&self, folder: &Self::Place, name: &OsStr) -> Result<PathEntry<Self::Place>, Errno>;
 }
 
 /// Opens an absolute path without `..` within the granted roots.
-pub fn open<S: Places>(places: &S, path: &Path, roots: &[PathBuf]) -> Result<S::Place, Refusal> {
+pub fn open<S: Places>(places: &S, path: &Path, roots: &[PathBuf]) -> Result<S::Place, PathRefusal> {
     if roots.iter().any(|root| root == Path::new("/")) {
         return Ok(places.open_root(path)?.0);
     }
@@ -58,11 +59,11 @@ pub fn open<S: Places>(places: &S, path: &Path, roots: &[PathBuf]) -> Result<S::
             Err(target) => wanted = target,
         }
     }
-    Err(Refusal::Failed(Errno::LOOP))
+    Err(PathRefusal::Failed(Errno::LOOP))
 }
 
 /// One stretch of the walk: to the end, or to where a link leads.
-fn walk<S: Places>(places: &S, wanted: &Path, roots: &[PathBuf]) -> Result<Result<S::Place, PathBuf>, Refusal> {
+fn walk<S: Places>(places: &S, wanted: &Path, roots: &[PathBuf]) -> Result<Result<S::Place, PathBuf>, PathRefusal> {
     let (mut place, mut real, below) = start(places, wanted, roots)?;
     if below.as_os_str().is_empty() {
         return Ok(Ok(place));
@@ -73,18 +74,18 @@ fn walk<S: Places>(places: &S, wanted: &Path, roots: &[PathBuf]) -> Result<Resul
     let mut names = below.components();
     while let Some(name) = names.next() {
         match places.look_up(&place, name.as_os_str())? {
-            Found::Place(inner) => {
+            PathEntry::Place(inner) => {
                 place = inner;
                 real.push(name);
             }
-            Found::Link(target) => return Ok(Err(led_to(&real, &target, names.as_path())?)),
+            PathEntry::Link(target) => return Ok(Err(led_to(&real, &target, names.as_path())?)),
         }
     }
     Ok(Ok(place))
 }
 
 /// The granted root that the path lies within, opened, its real path, and the path below it.
-fn start<S: Places>(places: &S, wanted: &Path, roots: &[PathBuf]) -> Result<(S::Place, PathBuf, PathBuf), Refusal> {
+fn start<S: Places>(places: &S, wanted: &Path, roots: &[PathBuf]) -> Result<(S::Place, PathBuf, PathBuf), PathRefusal> {
     let as_written = roots.iter().filter_map(|root| Some((root, wanted.strip_prefix(root).ok()?)));
     // Of two that contain it, the inner one: its folder is the one that the operator meant.
     if let Some((root, below)) = as_written.min_by_key(|(_, below)| below.as_os_str().len()) {
@@ -100,18 +101,18 @@ fn start<S: Places>(places: &S, wanted: &Path, roots: &[PathBuf]) -> Result<(S::
             return Ok((place, real, below));
         }
     }
-    Err(Refusal::Outside)
+    Err(PathRefusal::Outside)
 }
 
 /// Where a link in a folder leads, by its text. `real` has no links.
-fn led_to(real: &Path, target: &Path, rest: &Path) -> Result<PathBuf, Refusal> {
+fn led_to(real: &Path, target: &Path, rest: &Path) -> Result<PathBuf, PathRefusal> {
     let mut to = if target.is_absolute() { PathBuf::from("/") } else { real.to_owned() };
     let mut names = 0_usize;
     for part in target.components() {
         match part {
             Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
             // What a name leads to whose parent is meant is known only to who looks at it.
-            Component::ParentDir if names > 0 => return Err(Refusal::Outside),
+            Component::ParentDir if names > 0 => return Err(PathRefusal::Outside),
             Component::ParentDir => drop(to.pop()),
             Component::Normal(name) => {
                 to.push(name);

@@ -12,17 +12,20 @@ pub struct ImageFacts {
     pub size: u64,
     /// When its content was changed last, in seconds since 1970; 0 for an earlier time.
     pub modified: u64,
-    /// The bytes of the disk that it takes: its size or more when it is reserved, less when it has holes.
+    /// The bytes of the disk that it takes: its size or more when it is reserved, less when it has
+    /// holes.
     pub taken: u64,
 }
 
 /// Primitives over folders of image files.
 ///
 /// # Guarantees
-/// Every path is checked against `roots`, as by [`crate::Kernel::open_host_path`]: what it leads to counts. A name is added or removed as
-/// a whole; a crash leaves no part of an image under any name.
+/// Every path is checked against `roots`, as by [`crate::Kernel::open_host_path`]: what it leads to
+/// counts. A name is added or removed as a whole; a crash leaves no part of an image under any
+/// name.
 pub trait ImageStores {
-    /// The names of the regular files in the folder, sorted by their bytes. Names that are not UTF-8 are left out: no caller can ask for them.
+    /// The names of the regular files in the folder, sorted by their bytes. Names that are not
+    /// UTF-8 are left out: no caller can ask for them.
     ///
     /// # Errors
     /// As [`crate::Kernel::open_host_path`]; `WrongType` if it is no folder.
@@ -34,20 +37,22 @@ pub trait ImageStores {
     /// `WrongType` if it is no regular file; `Failed`.
     fn image_facts(&self, image: &MountSource) -> Result<ImageFacts>;
 
-    /// Copies the image to a new file, which only its owner can read (0600), and returns its size. Blocks are shared where the file
-    /// system can: the copy is then the image of one moment. Elsewhere data is copied, holes stay holes, and an image that has a loop
-    /// device is refused, for it may change meanwhile.
+    /// Copies the image to a new file, which only its owner can read (0600), and returns its size.
+    /// Blocks are shared where the file system can: the copy is then the image of one moment. On
+    /// other file systems data is copied, holes stay holes, and an image that has a loop device is
+    /// refused, for it may change meanwhile.
     ///
     /// # Errors
-    /// `Failed`: `Conflict` if something is at `to`, `Busy` for an image that has a loop device; `OutsideGrant`, `WrongType`.
+    /// `Failed`: `Conflict` if something is at `to`, `Busy` for an image that has a loop device;
+    /// `OutsideGrant`, `WrongType`.
     fn copy_image(&self, image: &MountSource, to: &Path, roots: &[PathBuf]) -> Result<u64>;
 
-    /// Makes the image at least `bytes` large with room on the disk for all of it, and returns its size. Its content stays, and a device
-    /// over it may be in use.
+    /// Makes the image at least `bytes` large with room on the disk for all of it, and returns its
+    /// size. Its content stays, and a device over it may be in use.
     ///
     /// # Errors
-    /// `WrongType` if it is no regular file; `Failed`: `NoSpace` when there is not so much room (nothing is taken then), `Unsupported` where
-    /// the file system cannot reserve any.
+    /// `WrongType` if it is no regular file; `Failed`: `NoSpace` when there is not so much room
+    /// (nothing is taken then), `Unsupported` where the file system cannot reserve any.
     fn reserve_image(&self, image: &MountSource, bytes: u64) -> Result<u64>;
 
     /// Gives back the room of the image in which nothing was written.
@@ -59,8 +64,8 @@ pub trait ImageStores {
     /// Removes the image file with its data. Nothing there: done.
     ///
     /// # Errors
-    /// `Failed` (`Busy`) while it has a loop device; `SymbolicLink` if the name is a link; `WrongType` if it is no regular file;
-    /// `OutsideGrant`.
+    /// `Failed` (`Busy`) while it has a loop device; `SymbolicLink` if the name is a link;
+    /// `WrongType` if it is no regular file; `OutsideGrant`.
     fn remove_image(&self, path: &Path, roots: &[PathBuf]) -> Result<()>;
 
     /// The bytes that an unprivileged user may still write in the folder.

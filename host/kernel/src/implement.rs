@@ -7,19 +7,19 @@
 pub use crate::filesystems::{Family, check_device_options};
 pub use crate::image_files::check_image_type;
 pub use crate::names::{check_absolute, check_group, check_mode, check_name, check_relative, label, temporary, text};
-pub use crate::options::{Attributes, attributes, check_huge_pages, check_tmpfs, option_names};
+pub use crate::options::{MountAttributes, attributes, check_huge_pages, check_tmpfs, option_names};
 pub use crate::overlays::{UPPER, WORK, check_overlay};
 pub use crate::ownership::{check_map, wanted_mode};
 pub use crate::quotas::{FEATURE, check_limit};
 
 /// The walk within the paths that are granted to a plugin.
 pub mod granted {
-    pub use crate::granted::{Found, Places, Refusal, open};
+    pub use crate::granted::{PathEntry, PathRefusal, Places, open};
 }
 
 /// The protocol that publishes a payload, over the few calls that it needs of a kernel.
 pub mod payload {
-    pub use crate::payload::plan::{Branch, Plan, Tree};
-    pub use crate::payload::protocol::{Found, Ground, publish};
+    pub use crate::payload::plan::{Branch, PayloadPlan, PayloadTree};
+    pub use crate::payload::protocol::{PayloadFolder, TargetEntry, publish};
     pub use crate::payload::stamp::stamp_of;
 }

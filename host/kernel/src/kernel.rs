@@ -27,15 +27,18 @@ use crate::usage::Usages;
 /// The host's primitives over mounts, folders and files.
 ///
 /// # Guarantees
-/// - Every `name` is one path component and every `rel` a path of such components; anything else is `InvalidPath`.
+/// - Every `name` is one path component and every `rel` a path of such components; anything else is
+///   `InvalidPath`.
 /// - Below a [`Directory`] no symbolic link is followed, and the path never leaves it.
-/// - A call that fails leaves nothing of its own behind; where taking it back failed too, the error says so.
-/// - Data is removed by [`Kernel::delete_folder`] alone, and never through a mount; [`Payloads::publish_payload`] calls it for the
-///   sets that it published itself.
+/// - A call that fails leaves nothing of its own behind; where taking it back failed too, the error
+///   says so.
+/// - Data is removed by [`Kernel::delete_folder`] alone, and never through a mount;
+///   [`Payloads::publish_payload`] calls it for the sets that it published itself.
 ///
 /// # Assumptions
 /// - Calls block, on a disk or on a dead server; callers run them on a thread made for that.
-/// - Two calls at once on the same name are the caller's mistake. They corrupt nothing, but either may fail.
+/// - Two calls at once on the same name are the caller's mistake. They corrupt nothing, but either
+///   may fail.
 /// - A call that was started runs to its end; there is nothing to cancel.
 pub trait Kernel:
     BlockDevices
@@ -57,23 +60,25 @@ pub trait Kernel:
     + Sync
     + Debug
 {
-    /// Makes the folder at this absolute path a mount of its own, unless it is one, and returns a handle inside that mount.
-    /// A missing folder is created with mode 0750, its missing parents with 0755. Repeating it changes nothing but the propagation.
-    /// Messages name what lies in it relative to it.
-    /// Volumes' sources then lie on another mount than the parent of the targets: see design.md section 6.
+    /// Makes the folder at this absolute path a mount of its own, unless it is one, and returns a
+    /// handle inside that mount. A missing folder is created with mode 0750, its missing parents
+    /// with 0755. Repeating it changes nothing but the propagation. Messages name what lies in it
+    /// relative to it. Volumes' sources then lie on another mount than the parent of the targets:
+    /// see design.md section 6.
     ///
     /// # Errors
     /// `InvalidPath` for a relative path; `WrongType` if it is no folder; `Failed`.
     fn prepare_root(&self, path: &Path, propagation: Propagation) -> Result<Directory>;
 
-    /// Takes away the mount that [`Kernel::prepare_root`] made. The folder and what is in it stay. If it is no mount, or the root
-    /// of a file system of its own (the operator's), nothing is done.
+    /// Unmounts the mount that [`Kernel::prepare_root`] made. The folder and what is in it stay. If
+    /// it is no mount, or the root of a file system of its own (the operator's), nothing is done.
     ///
     /// # Errors
     /// `MountInside` if something is still mounted below; `Failed`.
     fn release_root(&self, path: &Path) -> Result<()>;
 
-    /// Opens a folder by absolute path, following symbolic links: for the operator's own paths only.
+    /// Opens a folder by absolute path, following symbolic links: for the operator's own paths
+    /// only.
     ///
     /// # Errors
     /// `InvalidPath` for a relative path; `WrongType` if it is no folder; `Failed`.
@@ -85,26 +90,30 @@ pub trait Kernel:
     /// `Failed` when the process has no file descriptor left.
     fn try_clone(&self, directory: &Directory) -> Result<Directory>;
 
-    /// Opens a folder below this one. An empty path is the folder itself. Mounts on the way are entered.
+    /// Opens a folder below this one. An empty path is the folder itself. Mounts on the way are
+    /// entered.
     ///
     /// # Errors
     /// `SymbolicLink`, `WrongType` if something on the way is no folder, `Failed` (`NotFound`).
     fn walk(&self, directory: &Directory, rel: &Path) -> Result<Directory>;
 
-    /// Opens a folder below this one, making what is missing, each with exactly this mode. Existing folders keep theirs.
-    /// Folders that it made before it failed stay: another caller may use them already.
+    /// Opens a folder below this one, making what is missing, each with exactly this mode. Existing
+    /// folders keep theirs. Folders that it made before it failed stay: another caller may use them
+    /// already.
     ///
     /// # Errors
     /// As [`Kernel::walk`].
     fn make_dirs(&self, directory: &Directory, rel: &Path, mode: u32) -> Result<Directory>;
 
-    /// The names in a folder, without `.` and `..`, in no order. Nothing is asked about what they name.
+    /// The names in a folder, without `.` and `..`, in no order. Nothing is asked about what they
+    /// name.
     ///
     /// # Errors
     /// `Failed`.
     fn names(&self, directory: &Directory) -> Result<Vec<OsString>>;
 
-    /// Returns what is at a name. One system call, whatever the number of mounts; does not ask a dead server.
+    /// Returns what is at a name. One system call, whatever the number of mounts; does not ask a
+    /// dead server.
     ///
     /// # Errors
     /// `Failed`; nothing there is no error.
@@ -116,28 +125,34 @@ pub trait Kernel:
     /// `Failed`.
     fn mount_at(&self, directory: &Directory, name: &OsStr) -> Result<Option<MountInfo>>;
 
-    /// Every mount below the folder, in the order of their ids. The folder's own mount is not among them.
+    /// Every mount below the folder, in the order of their ids. The folder's own mount is not among
+    /// them.
     ///
     /// # Errors
     /// `Failed`.
     fn mounts_below(&self, directory: &Directory) -> Result<Vec<MountInfo>>;
 
-    /// A file that is ready for `POLLPRI` when the mount table of this process has changed. None if there is no such file.
+    /// A file that is ready for `POLLPRI` when the mount table of this process has changed. None if
+    /// there is no such file.
     ///
     /// # Errors
     /// `Failed`.
     fn mount_changes(&self) -> Result<Option<OwnedFd>>;
 
-    /// Makes a mount visible at a name. The mount point is created: a folder, or an empty file where the mount's root is no folder, with mode
-    /// 0, since it shows only when another process has unmounted the volume. An empty folder or empty file that is there already is used, and is not removed on failure.
+    /// Makes a mount visible at a name. The mount point is created: a folder, or an empty file
+    /// where the mount's root is no folder, with mode 0, since it shows only when another process
+    /// has unmounted the volume. An empty folder or empty file that is there already is used, and
+    /// is not removed on failure.
     ///
     /// # Errors
-    /// `AlreadyMounted`, `SymbolicLink`, `NotEmpty`, `WrongType`, `Replaced` or `Failed`; then the mount is discarded.
+    /// `AlreadyMounted`, `SymbolicLink`, `NotEmpty`, `WrongType`, `Replaced` or `Failed`; then the
+    /// mount is discarded.
     fn attach(&self, mount: DetachedMount, directory: &Directory, name: &OsStr) -> Result<()>;
 
-    /// Unmounts everything at a name, stacked mounts and mounts below it included (these from the leaves up), and
-    /// removes the mount point. In a user namespace, mounts that were copied into it can't go one by one; then the whole goes at
-    /// once, as by [`Detach::Lazy`]. Nothing there: done. Repeat it after an error; it goes on where it stopped.
+    /// Unmounts everything at a name, stacked mounts and mounts below it included (these from the
+    /// leaves up), and removes the mount point. In a user namespace, mounts that were copied into
+    /// it can't go one by one; then the whole goes at once, as by [`Detach::Lazy`]. Nothing there:
+    /// done. Repeat it after an error; it goes on where it stopped.
     ///
     /// # Errors
     /// `Failed` (`Busy`) if something uses it; `MountInside` if a file system is mounted in it and
@@ -145,19 +160,22 @@ pub trait Kernel:
     /// stays; `WrongType`.
     fn detach(&self, directory: &Directory, name: &OsStr, how: Detach) -> Result<()>;
 
-    /// Makes the name a plain folder with exactly this mode (permissions, setuid, setgid, sticky), and this group if given. An existing
-    /// folder gets mode and group again, its content is left alone.
+    /// Makes the name a plain folder with exactly this mode (permissions, setuid, setgid, sticky),
+    /// and this group if given. An existing folder gets mode and group again, its content is left
+    /// alone.
     ///
     /// # Errors
-    /// `AlreadyMounted`, `SymbolicLink`, `WrongType`, `InvalidPath` for a mode beyond 07777, `Failed`.
+    /// `AlreadyMounted`, `SymbolicLink`, `WrongType`, `InvalidPath` for a mode beyond 07777,
+    /// `Failed`.
     fn make_folder(&self, directory: &Directory, name: &OsStr, mode: u32, group: Option<u32>) -> Result<()>;
 
-    /// Removes the folder at a name and everything in it. Symbolic links are removed, not followed. Nothing there: done. Repeat it
-    /// after an error; it goes on with what is left.
+    /// Removes the folder at a name and everything in it. Symbolic links are removed, not followed.
+    /// Nothing there: done. Repeat it after an error; it goes on with what is left.
     ///
     /// # Guarantees
-    /// No mount is ever crossed. A mount at it or below it that exists before the call refuses the whole before
-    /// anything is removed; one that appears during it stops the removal, and nothing on it is touched.
+    /// No mount is ever crossed. A mount at it or below it that exists before the call refuses the
+    /// whole before anything is removed; one that appears during it stops the removal, and nothing
+    /// on it is touched.
     ///
     /// # Errors
     /// `MountInside`, `SymbolicLink`, `WrongType` if it is no folder, `StillWritten`, `Failed`.
@@ -169,8 +187,9 @@ pub trait Kernel:
     /// `NotEmpty`, `WrongType`, `MountInside`, `Failed`.
     fn remove_empty_dir(&self, directory: &Directory, name: &OsStr) -> Result<()>;
 
-    /// Puts a file with this content and mode at a name, at once: a reader sees the old content or the new, never a part.
-    /// The next write of the same name clears what a crash in the middle of one left (`.NAME.new`).
+    /// Puts a file with this content and mode at a name, at once: a reader sees the old content or
+    /// the new, never a part. The next write of the same name clears what a crash in the middle of
+    /// one left (`.NAME.new`).
     ///
     /// # Errors
     /// `Failed` (`NoSpace`, ...), and the old content stays.
@@ -201,20 +220,23 @@ pub trait Kernel:
     /// `Failed` when the process has no file descriptor left.
     fn source(&self, directory: &Directory) -> Result<MountSource>;
 
-    /// A copy of the mount at the source, unseen until attached. With `recursive` the mounts below it come too, and later ones follow;
-    /// without, it is cut off from the original. Either way what is mounted on the copy never appears at the original.
+    /// A copy of the mount at the source, unseen until attached. With `recursive` the mounts below
+    /// it come too, and later ones follow; without, it is cut off from the original. Either way
+    /// what is mounted on the copy never appears at the original.
     ///
     /// # Errors
     /// `Failed`.
     fn bind(&self, source: &MountSource, recursive: bool) -> Result<DetachedMount>;
 
-    /// Sets per-mount options by the names of `wit/mounts.wit`; with `recursive`, on the mounts below too.
+    /// Sets per-mount options by the names of `wit/mounts.wit`; with `recursive`, on the mounts
+    /// below too.
     ///
     /// # Errors
     /// `InvalidOption` for another name, and then none is set; `Failed`.
     fn set_options(&self, mount: &DetachedMount, options: &[&str], recursive: bool) -> Result<()>;
 
-    /// Makes the topmost mount at a name read-only, not those below it. Read-only already: done. Does not ask a dead server.
+    /// Makes the topmost mount at a name read-only, not those below it. Read-only already: done.
+    /// Does not ask a dead server.
     ///
     /// # Errors
     /// `NotFound` when nothing is there, `InvalidArgument` when it is no mount; `Failed`.
@@ -223,44 +245,49 @@ pub trait Kernel:
     /// A new, empty tmpfs. Options: `size`, `nr_inodes`, `mode`, `uid`, `gid`, `noswap`.
     ///
     /// # Errors
-    /// `InvalidOption` for another name or a bad value, `UnsupportedOption` if this kernel or user namespace lacks it, `Failed`.
+    /// `InvalidOption` for another name or a bad value, `UnsupportedOption` if this kernel or user
+    /// namespace lacks it, `Failed`.
     fn tmpfs(&self, options: &[FsOption]) -> Result<DetachedMount>;
 
-    /// Makes room for at least `bytes` in the tmpfs that is mounted at a name. Its files stay, and it never
-    /// becomes smaller. False if another file system is there, which is left as it is.
+    /// Makes room for at least `bytes` in the tmpfs that is mounted at a name. Its files stay, and
+    /// it never becomes smaller. False if another file system is there, which is left as it is.
     ///
     /// # Errors
     /// `SymbolicLink`, `Failed`.
     fn grow_tmpfs(&self, directory: &Directory, name: &OsStr, bytes: u64) -> Result<bool>;
 
-    /// A new, empty hugetlbfs: files in it are made of huge pages. No page is taken before a file uses it. Options: `pagesize` (the
-    /// machine's usual size without it), `size`, `nr_inodes`, `mode` (without setgid, which it does not know), `uid`, `gid`.
+    /// A new, empty hugetlbfs: files in it are made of huge pages. No page is taken before a file
+    /// uses it. Options: `pagesize` (the machine's usual size without it), `size`, `nr_inodes`,
+    /// `mode` (without setgid, which it does not know), `uid`, `gid`.
     ///
     /// # Errors
-    /// `InvalidOption` for another name or a bad value, `UnsupportedOption` if the machine has no pages of this size; `Failed`.
+    /// `InvalidOption` for another name or a bad value, `UnsupportedOption` if the machine has no
+    /// pages of this size; `Failed`.
     fn huge_pages(&self, options: &[FsOption]) -> Result<DetachedMount>;
 
-    /// Opens what is at an absolute path of the host, following symbolic links. What was opened, not what was
-    /// written, must lie in one of `roots`.
+    /// Opens what is at an absolute path of the host, following symbolic links. What was opened,
+    /// not what was written, must lie in one of `roots`.
     ///
     /// # Errors
     /// `InvalidPath` (relative, `..`, NUL), `OutsideGrant`, `Failed` (`NotFound`).
     fn open_host_path(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource>;
 
-    /// Creates the folder with its missing parents (0755) and opens it; an existing one is opened. The deepest existing parent
-    /// must lie in one of `roots`.
+    /// Creates the folder with its missing parents (0755) and opens it; an existing one is opened.
+    /// The deepest existing parent must lie in one of `roots`.
     ///
     /// # Errors
     /// As [`Kernel::open_host_path`], and `WrongType` if something else is there.
     fn create_host_directory(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource>;
 
-    /// Creates the file (0644) and opens it; an existing one is opened. Its parent must exist and lie in one of `roots`.
+    /// Creates the file (0644) and opens it; an existing one is opened. Its parent must exist and
+    /// lie in one of `roots`.
     ///
     /// # Errors
     /// As [`Kernel::open_host_path`], and `WrongType` if something else is there.
     fn create_host_file(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource>;
 
-    /// Takes the exclusive use of a root folder by a lock file in it, or fails at once. The file stays; only the lock counts.
+    /// Takes the exclusive use of a root folder by a lock file in it, or fails at once. The file
+    /// stays; only the lock counts.
     ///
     /// # Errors
     /// `InUse` with the holder's process id; `Failed`.

@@ -98,9 +98,9 @@ pub use overlays::Overlays;
 pub use ownership::{
     IdMap, IdRange, OnProgress, Ownership, OwnershipPolicy, OwnershipProgress, OwnershipReport, OwnershipRequest,
 };
-pub use payload::{Payload, PayloadFile, Payloads, Published};
+pub use payload::{Payload, PayloadFile, Payloads, PublishResult};
 pub use quotas::Quotas;
 pub use step::Step;
-pub use sub_paths::{Bound, Missing, SubPathBind, SubPaths};
+pub use sub_paths::{MissingSubPath, SubPathBind, SubPathBinding, SubPaths};
 pub use types::{Detach, DeviceNumber, Durability, Entry, FsOption, MountId, MountInfo, Propagation};
 pub use usage::{DiskUsage, Usage, Usages};

@@ -11,8 +11,8 @@ use crate::handle::MountSource;
 /// # Guarantees
 /// A file has one device, however often it is asked for: devices are found by what the kernel says
 /// of the file (its file system and inode), so one that an earlier process left is found too.
-/// Attaching and detaching take the file's lock (`flock`), so of two at once one sees what the other
-/// did. A device stays until it is detached.
+/// Attaching and detaching take the file's lock (`flock`), so of two at once one sees what the
+/// other did. A device stays until it is detached.
 pub trait LoopDevices {
     /// Makes a file of at least this many bytes, all holes, readable by its owner alone (0600), and
     /// opens it. An existing file is opened and grown if it is smaller. Its parent must exist and

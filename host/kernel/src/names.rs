@@ -86,9 +86,9 @@ pub fn temporary(name: &OsStr) -> OsString {
     temporary
 }
 
-/// Returns whether a file of this name was never written to its end, or a link never put in place: what a
-/// crash in the middle of [`crate::Kernel::write_atomic`] or [`crate::BlockDevices::link_device`]
-/// leaves. Nothing that was completed has such a name.
+/// Returns whether a file of this name was never written to its end, or a link never put in place:
+/// what a crash in the middle of [`crate::Kernel::write_atomic`] or
+/// [`crate::BlockDevices::link_device`] leaves. Nothing that was completed has such a name.
 #[must_use]
 pub fn is_temporary(name: &OsStr) -> bool {
     name.as_bytes().strip_prefix(b".").is_some_and(|rest| rest.ends_with(b".new"))

@@ -6,12 +6,12 @@ use nix::sched::{CloneFlags, unshare};
 use crate::error::{Errno, KernelError};
 use crate::step::Step;
 
-/// Gives this thread, and the threads and programs that it starts from now on, a mount namespace of their own, with a copy of what is
-/// mounted now. The rest of the process stays where it is.
+/// Gives this thread, and the threads and programs that it starts from now on, a mount namespace of
+/// their own, with a copy of what is mounted now. The rest of the process stays where it is.
 ///
 /// # Guarantees
-/// Nothing that is mounted or unmounted in it travels to another namespace, and nothing travels into it. The kernel takes it apart when the
-/// last thread in it has ended.
+/// Nothing that is mounted or unmounted in it travels to another namespace, and nothing travels
+/// into it. The kernel takes it apart when the last thread in it has ended.
 ///
 /// # Errors
 /// `Failed`: with `PERM` when the process is not root.

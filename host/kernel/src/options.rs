@@ -6,7 +6,7 @@ use crate::types::FsOption;
 
 /// The effect of options: bits to set, and bits to clear first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Attributes {
+pub struct MountAttributes {
     /// The bits to set.
     pub set: u64,
     /// The bits to clear first.
@@ -14,7 +14,7 @@ pub struct Attributes {
 }
 
 /// Each option's bits. The access-time modes share a field that is cleared before it is set.
-const OPTIONS: [(&str, Attributes); 9] = [
+const OPTIONS: [(&str, MountAttributes); 9] = [
     ("ro", flag(libc::MOUNT_ATTR_RDONLY)),
     ("nosuid", flag(libc::MOUNT_ATTR_NOSUID)),
     ("nodev", flag(libc::MOUNT_ATTR_NODEV)),
@@ -34,17 +34,17 @@ const TMPFS_FLAGS: [&str; 1] = ["noswap"];
 /// from the node before they are used.
 const HUGE_PAGES_VALUES: [&str; 6] = ["pagesize", "size", "nr_inodes", "mode", "uid", "gid"];
 
-const fn flag(bit: u64) -> Attributes {
-    Attributes { set: bit, clear: 0 }
+const fn flag(bit: u64) -> MountAttributes {
+    MountAttributes { set: bit, clear: 0 }
 }
 
-const fn access_time(mode: u64) -> Attributes {
-    Attributes { set: mode, clear: libc::MOUNT_ATTR__ATIME }
+const fn access_time(mode: u64) -> MountAttributes {
+    MountAttributes { set: mode, clear: libc::MOUNT_ATTR__ATIME }
 }
 
 /// The bits for these options; of several access-time modes the last one counts.
-pub fn attributes(subject: &str, options: &[&str]) -> Result<Attributes> {
-    let mut all = Attributes::default();
+pub fn attributes(subject: &str, options: &[&str]) -> Result<MountAttributes> {
+    let mut all = MountAttributes::default();
     for option in options {
         let Some((_, one)) = OPTIONS.iter().find(|(name, _)| name == option) else {
             let known: Vec<&str> = OPTIONS.iter().map(|(name, _)| *name).collect();

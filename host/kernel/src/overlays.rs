@@ -25,18 +25,20 @@ const OPTIONS: [(&str, Option<&[&str]>); 5] = [
 
 /// Primitives over overlay file systems.
 pub trait Overlays {
-    /// A mount that shows the `lowers` as one folder, the first one on top, unseen until attached. The lowers are never written.
-    /// What is written goes to `top`, into two folders that are made there if they are missing: `upper`, which gets mode and owner of
-    /// the first lower, and `work`. Without a top nothing can be written. Of each folder the mount it lies on is shown, not what is mounted
-    /// below. The result keeps what it needs of the file systems; a top that is a detached mount
-    /// ([`Overlays::root_of`]) lives as long as the overlay does.
+    /// A mount that shows the `lowers` as one folder, the first one on top, unseen until attached.
+    /// The lowers are never written. What is written goes to `top`, into two folders that are made
+    /// there if they are missing: `upper`, which gets mode and owner of the first lower, and
+    /// `work`. Without a top nothing can be written. Of each folder the mount it lies on is shown,
+    /// not what is mounted below. The result keeps what it needs of the file systems; a top that is
+    /// a detached mount ([`Overlays::root_of`]) lives as long as the overlay does.
     ///
-    /// Options: `index`, `metacopy`, `redirect_dir`, `xino`, with the kernel's values, and `volatile`. With `index` a top that another
-    /// overlay uses is `Busy`, and one that was made over other lowers is refused; without, both go unnoticed and do harm.
+    /// Options: `index`, `metacopy`, `redirect_dir`, `xino`, with the kernel's values, and
+    /// `volatile`. With `index` a top that another overlay uses is `Busy`, and one that was made
+    /// over other lowers is refused; without, both go unnoticed and do harm.
     ///
     /// # Errors
-    /// `WrongType` if a layer is no folder; `InvalidOption`; `LayersRefused` with what the kernel's answer means; `Failed`. A top may then
-    /// have its two folders.
+    /// `WrongType` if a layer is no folder; `InvalidOption`; `LayersRefused` with what the kernel's
+    /// answer means; `Failed`. A top may then have its two folders.
     fn overlay(
         &self,
         lowers: &[&MountSource],

@@ -1,4 +1,5 @@
-//! Ownership of whole volumes: a pod's fsGroup, by a walk over the files, or at once by mapping the ids of a mount.
+//! Ownership of whole volumes: a pod's fsGroup, by a walk over the files, or at once by mapping the
+//! ids of a mount.
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
@@ -11,7 +12,8 @@ use crate::handle::{DetachedMount, Directory};
 pub enum OwnershipPolicy {
     /// Every time.
     Always,
-    /// Not if the volume's root folder has the group and the mode already. It gets them last, so they mark a finished walk.
+    /// Not if the volume's root folder has the group and the mode already. It gets them last, so
+    /// they mark a finished walk.
     OnRootMismatch,
 }
 
@@ -59,7 +61,8 @@ pub struct IdRange {
     pub count: u32,
 }
 
-/// How an id-mapped mount shows the ids of its file system. An id in no range is shown as the overflow id, and can't be written.
+/// How an id-mapped mount shows the ids of its file system. An id in no range is shown as the
+/// overflow id, and can't be written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IdMap {
     /// Of users.
@@ -72,7 +75,8 @@ pub struct IdMap {
 const ALL_IDS: u32 = u32::MAX;
 
 impl IdMap {
-    /// Every id as it is, but for two groups that change places; none for the id that no group can have.
+    /// Every id as it is, but for two groups that change places; none for the id that no group can
+    /// have.
     #[must_use]
     pub fn swapping_groups(one: u32, other: u32) -> Option<Self> {
         let (low, high) = (one.min(other), one.max(other));
@@ -101,19 +105,21 @@ pub type OnProgress<'a> = &'a (dyn Fn(OwnershipProgress) -> ControlFlow<()> + Sy
 
 /// The ownership of volumes.
 pub trait Ownership {
-    /// Gives the volume at a name, a folder or a mount, to a group, as the kubelet applies an fsGroup: every file gets the group and the
-    /// mode bits 0660 (0440 if read-only) beside its own, a folder also 0110 and setgid, a symbolic link only the group.
+    /// Gives the volume at a name, a folder or a mount, to a group, as the kubelet applies an
+    /// fsGroup: every file gets the group and the mode bits 0660 (0440 if read-only) beside its
+    /// own, a folder also 0110 and setgid, a symbolic link only the group.
     ///
     /// # Guarantees
     /// - Only what differs is changed. No link is followed, no mount is crossed or touched.
-    /// - The root folder comes last, and only if all else is done: a walk that crashed or failed is not taken for finished.
+    /// - The root folder comes last, and only if all else is done: a walk that crashed or failed is
+    ///   not taken for finished.
     /// - What vanishes during the walk is no error.
     ///
     /// # Errors
     /// `Cancelled` when `progress` broke the walk off: a part was done, and the root folder was
-    /// not.
-    /// `OwnershipIncomplete` with the first failures and their number: everything else was done. `InvalidPath` for group 4294967295;
-    /// `SymbolicLink`, `WrongType` if no folder is there; `Failed`.
+    /// not. `OwnershipIncomplete` with the first failures and their number: everything else was
+    /// done. `InvalidPath` for group 4294967295; `SymbolicLink`, `WrongType` if no folder is there;
+    /// `Failed`.
     fn apply_ownership(
         &self,
         directory: &Directory,
@@ -122,7 +128,8 @@ pub trait Ownership {
         progress: OnProgress<'_>,
     ) -> Result<OwnershipReport>;
 
-    /// The group of what is at a name: of the mount's root, if it is a mount. A link is not followed.
+    /// The group of what is at a name: of the mount's root, if it is a mount. A link is not
+    /// followed.
     ///
     /// # Errors
     /// `Failed` (`NotFound`).
@@ -137,12 +144,14 @@ pub trait Ownership {
     /// Makes a detached mount show its files under other ids, in constant time. Nothing is written.
     ///
     /// # Errors
-    /// `FilesystemLacks` if the file system can't be id-mapped, or this mount is already; `InvalidPath` for a map without
-    /// ranges, with an empty range or one that runs over the last id; `Failed`.
+    /// `FilesystemLacks` if the file system can't be id-mapped, or this mount is already;
+    /// `InvalidPath` for a map without ranges, with an empty range or one that runs over the last
+    /// id; `Failed`.
     fn idmapped(&self, mount: &DetachedMount, map: &IdMap) -> Result<()>;
 }
 
-/// The group's access to a file, and the additional bits of a folder: entering, and that new files get its group.
+/// The group's access to a file, and the additional bits of a folder: entering, and that new files
+/// get its group.
 const READ: u32 = 0o440;
 const READ_AND_WRITE: u32 = 0o660;
 const FOLDER: u32 = 0o2110;

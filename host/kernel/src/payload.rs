@@ -1,4 +1,5 @@
-//! Payloads: a set of files that is published whole, as the kubelet publishes config maps, secrets and tokens.
+//! Payloads: a set of files that is published whole, as the kubelet publishes config maps, secrets
+//! and tokens.
 //!
 //! ```text
 //!  VOLUME/
@@ -8,8 +9,9 @@
 //!    certs -> ..data/certs
 //! ```
 //!
-//! A new set is written beside the old one with its modes and owners; then `..data` changes in one `rename`, so a reader that goes
-//! through it sees the old set or the new one, never a mix. What carries the protocol out is the same code for every kernel.
+//! A new set is written beside the old one with its modes and owners; then `..data` changes in one
+//! `rename`, so a reader that goes through it sees the old set or the new one, never a mix. What
+//! carries the protocol out is the same code for every kernel.
 
 pub(crate) mod plan;
 pub(crate) mod protocol;
@@ -51,8 +53,9 @@ impl fmt::Debug for PayloadFile {
     }
 }
 
-/// A whole set of files, with the ownership of what is made for them. Modes are exact: who wants an fsGroup to read the files sets
-/// `group` and gives files 0440 and folders 02550 beside their own bits.
+/// A whole set of files, with the ownership of what is made for them. Modes are exact: who wants an
+/// fsGroup to read the files sets `group` and gives files 0440 and folders 02550 beside their own
+/// bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
     /// The files, in any order. Empty is allowed: then the volume shows nothing.
@@ -74,8 +77,9 @@ impl Default for Payload {
 
 /// The result of publishing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Published {
-    /// Whether readers see anything new: content, modes, owners, or a link that was missing. False: nothing was written.
+pub struct PublishResult {
+    /// Whether readers see anything new: content, modes, owners, or a link that was missing. False:
+    /// nothing was written.
     pub changed: bool,
 }
 
@@ -84,17 +88,23 @@ pub trait Payloads {
     /// Makes the volume at this name, a plain folder or a mount, show exactly these files.
     ///
     /// # Guarantees
-    /// - A reader that opens `..data` sees one whole set. Files have their modes and owners before they are visible.
-    /// - The same set again writes nothing. Another mode or owner alone is published like another content.
-    /// - An error before the switch leaves the old set as it was; after it, the new set is there. A crash at any point: the next call
-    ///   goes on from what it finds, puts missing links right and clears what is left over.
-    /// - No symbolic link is followed, whatever a pod put into the volume, and nothing outside of it is touched.
-    /// - Removed are only folders named as the protocol names them, `..data_tmp`, and links that lead to `..data/` and their own name.
-    ///   What else lies in the volume stays; a plain file or folder where a link should be stays too and hides that file.
+    /// - A reader that opens `..data` sees one whole set. Files have their modes and owners before
+    ///   they are visible.
+    /// - The same set again writes nothing. Another mode or owner alone is published like another
+    ///   content.
+    /// - An error before the switch leaves the old set as it was; after it, the new set is there. A
+    ///   crash at any point: the next call goes on from what it finds, puts missing links right and
+    ///   clears what is left over.
+    /// - No symbolic link is followed, whatever a pod put into the volume, and nothing outside of
+    ///   it is touched.
+    /// - Removed are only folders named as the protocol names them, `..data_tmp`, and links that
+    ///   lead to `..data/` and their own name. What else lies in the volume stays; a plain file or
+    ///   folder where a link should be stays too and hides that file.
     ///
     /// # Errors
-    /// `InvalidPath` naming the file: not relative, empty, with `..` or NUL, a first component that begins with `..`, a component
-    /// over 255 or a path over 4096 bytes, the same path twice, a file where another file's folder is, a mode beyond 07777.
-    /// `SymbolicLink`, `WrongType` for what is at the protocol's own names; `MountInside`; `Failed`.
-    fn publish_payload(&self, directory: &Directory, name: &OsStr, payload: &Payload) -> Result<Published>;
+    /// `InvalidPath` naming the file: not relative, empty, with `..` or NUL, a first component that
+    /// begins with `..`, a component over 255 or a path over 4096 bytes, the same path twice, a
+    /// file where another file's folder is, a mode beyond 07777. `SymbolicLink`, `WrongType` for
+    /// what is at the protocol's own names; `MountInside`; `Failed`.
+    fn publish_payload(&self, directory: &Directory, name: &OsStr, payload: &Payload) -> Result<PublishResult>;
 }

@@ -8,18 +8,22 @@ use crate::handle::Directory;
 /// The feature that a file system without it lacks, for messages.
 pub const FEATURE: &str = "a quota for a folder";
 
-/// Quotas of folders. On btrfs a folder with one is a subvolume, whose qgroup has the limit; no other file system is used in this way.
+/// Quotas of folders. On btrfs a folder with one is a subvolume, whose qgroup has the limit; no
+/// other file system is used in this way.
 pub trait Quotas {
-    /// Makes the name a plain folder as [`crate::Kernel::make_folder`], whose files take no more than `limit` bytes together: a write
-    /// beyond fails with `DQUOT`. Repeating it on such a folder sets mode, group and limit again and leaves the content alone.
+    /// Makes the name a plain folder as [`crate::Kernel::make_folder`], whose files take no more
+    /// than `limit` bytes together: a write beyond fails with `DQUOT`. Repeating it on such a
+    /// folder sets mode, group and limit again and leaves the content alone.
     /// [`crate::Kernel::delete_folder`] and [`crate::Kernel::remove_empty_dir`] undo it.
     ///
     /// # Guarantees
-    /// The file system's own settings stay as they are: quotas are used where the operator has turned them on.
+    /// The file system's own settings stay as they are: quotas are used where the operator has
+    /// turned them on.
     ///
     /// # Errors
-    /// `FilesystemLacks` if the file system has no such quota, or has it turned off; `WrongType` if a folder without one is there,
-    /// which stays; else as [`crate::Kernel::make_folder`], and `InvalidOption` for a limit of 0.
+    /// `FilesystemLacks` if the file system has no such quota, or has it turned off; `WrongType` if
+    /// a folder without one is there, which stays; else as [`crate::Kernel::make_folder`], and
+    /// `InvalidOption` for a limit of 0.
     fn make_limited_folder(
         &self,
         directory: &Directory,

@@ -1,4 +1,5 @@
-//! Parts of a volume as sources of mounts (subPath), and the removal of all that was mounted from them.
+//! Parts of a volume as sources of mounts (subPath), and the removal of all that was mounted from
+//! them.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -9,7 +10,7 @@ use crate::types::Detach;
 
 /// The action if nothing is at a sub-path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Missing {
+pub enum MissingSubPath {
     /// The error is `NotFound`.
     Refuse,
     /// Folders are made, each with the mode of the volume's root folder.
@@ -29,7 +30,7 @@ pub struct SubPathBind {
 
 /// The result of [`SubPaths::bind_sub_path`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Bound {
+pub enum SubPathBinding {
     /// Nothing was mounted there.
     New,
     /// It was there already, as wanted.
@@ -40,25 +41,38 @@ pub enum Bound {
 
 /// Sub-paths of volumes.
 pub trait SubPaths {
-    /// Opens what is at a path in the volume at `name`, a folder or a mount, to be bound: a folder, file, pipe, socket or
-    /// device. An empty path is the volume's root. Mounts on the way are entered.
+    /// Opens what is at a path in the volume at `name`, a folder or a mount, to be bound: a folder,
+    /// file, pipe, socket or device. An empty path is the volume's root. Mounts on the way are
+    /// entered.
     ///
     /// # Guarantees
-    /// - Symbolic links are followed as long as they stay in the volume. A path that leaves it at any moment of the walk, an absolute
-    ///   link and a magic link (`/proc`) are refused; what is opened is what was checked, whatever a pod renames meanwhile.
-    /// - Folders that it makes are made by handle, with their exact mode; those made before it failed stay.
+    /// - Symbolic links are followed as long as they stay in the volume. A path that leaves it at
+    ///   any moment of the walk, an absolute link and a magic link (`/proc`) are refused; what is
+    ///   opened is what was checked, whatever a pod renames meanwhile.
+    /// - Folders that it makes are made by handle, with their exact mode; those made before it
+    ///   failed stay.
     ///
     /// # Errors
-    /// `InvalidPath` (absolute, `..`), `OutsideVolume`, `SymbolicLink` if a link that leads nowhere is in the way of a new folder,
-    /// `WrongType` if something on the way is no folder, `Failed` (`NotFound`).
-    fn open_sub_path(&self, volume: &Directory, name: &OsStr, rel: &Path, missing: Missing) -> Result<MountSource>;
+    /// `InvalidPath` (absolute, `..`), `OutsideVolume`, `SymbolicLink` if a link that leads nowhere
+    /// is in the way of a new folder, `WrongType` if something on the way is no folder, `Failed`
+    /// (`NotFound`).
+    fn open_sub_path(
+        &self,
+        volume: &Directory,
+        name: &OsStr,
+        rel: &Path,
+        missing: MissingSubPath,
+    ) -> Result<MountSource>;
 
-    /// Shows a sub-path at a name, which becomes a mount; the mount point is made as by [`Kernel::attach`](crate::Kernel::attach).
+    /// Shows a sub-path at a name, which becomes a mount; the mount point is made as by
+    /// [`Kernel::attach`](crate::Kernel::attach).
     ///
     /// # Guarantees
-    /// - What is there already and is the same folder or file, read-only or not as wanted, stays as it is.
-    /// - Another mount there is replaced. Where the kernel can mount beneath it (Linux 6.5) and both are folders or both are not, there
-    ///   is no moment at which neither is seen. Users of the old one keep it.
+    /// - What is there already and is the same folder or file, read-only or not as wanted, stays as
+    ///   it is.
+    /// - Another mount there is replaced. Where the kernel can mount beneath it (Linux 6.5) and
+    ///   both are folders or both are not, there is no moment at which neither is seen. Users of
+    ///   the old one keep it.
     ///
     /// # Errors
     /// As [`Kernel::attach`](crate::Kernel::attach); what was shown before may be gone then.
@@ -68,16 +82,18 @@ pub trait SubPaths {
         how: SubPathBind,
         directory: &Directory,
         name: &OsStr,
-    ) -> Result<Bound>;
+    ) -> Result<SubPathBinding>;
 
-    /// Takes away everything that is mounted in the folder at a name, at any depth, and then the empty folders and empty files it
-    /// were mounted on, and the folder itself. One reading of the mount table, however many. Nothing there: done.
+    /// Unmounts everything that is mounted in the folder at a name, at any depth, and then the
+    /// empty folders and empty files it were mounted on, and the folder itself. One reading of the
+    /// mount table, however many. Nothing there: done.
     ///
     /// # Guarantees
-    /// Data is never removed: a file that is not empty stays, with the folders above it. All that can go goes, whatever
-    /// fails first; repeat it after an error.
+    /// Data is never removed: a file that is not empty stays, with the folders above it. All that
+    /// can go goes, whatever fails first; repeat it after an error.
     ///
     /// # Errors
-    /// `Failed` (`Busy`) if something uses one of the mounts, `NotEmpty` naming what has data, `SymbolicLink`, `WrongType`.
+    /// `Failed` (`Busy`) if something uses one of the mounts, `NotEmpty` naming what has data,
+    /// `SymbolicLink`, `WrongType`.
     fn detach_tree(&self, directory: &Directory, name: &OsStr, how: Detach) -> Result<()>;
 }

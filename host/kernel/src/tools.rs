@@ -1,5 +1,6 @@
-//! The programs that make, check and recognise file systems: what they are run with, and who runs them. Starting and bounding
-//! programs is not this crate's work; `volhost-process` has the implementation.
+//! The programs that make, check and recognise file systems: what they are run with, and who runs
+//! them. Starting and bounding programs is not this crate's work; `volhost-process` has the
+//! implementation.
 
 use std::ffi::OsStr;
 use std::fmt::Debug;
@@ -19,7 +20,8 @@ pub struct ToolRun<'a> {
     pub environment: &'a [(&'a str, &'a str)],
     /// How long it may take.
     pub deadline: Duration,
-    /// How many bytes of its output, and of its error output, are kept. The rest is read and dropped.
+    /// How many bytes of its output, and of its error output, are kept. The rest is read and
+    /// dropped.
     pub kept_bytes: usize,
 }
 
@@ -36,8 +38,8 @@ pub struct ToolOutput {
 
 /// Runs programs on devices.
 pub trait RunTool: Debug + Send + Sync {
-    /// Runs a program to its end, or kills it with its children at the deadline. The program inherits what the calling thread
-    /// may do, so the run starts on that thread.
+    /// Runs a program to its end, or kills it with its children at the deadline. The program
+    /// inherits what the calling thread may do, so the run starts on that thread.
     ///
     /// # Errors
     /// The kernel's, when the program could not be started; then nothing ran.

@@ -66,8 +66,8 @@ pub enum Propagation {
 pub enum Detach {
     /// Only if nothing uses it; otherwise the error is `Busy`, and nothing is lost.
     Normal,
-    /// Lazily: it disappears at once, and the kernel releases it with its last user. For storage that
-    /// does not answer.
+    /// Lazily: it disappears at once, and the kernel releases it with its last user. For storage
+    /// that does not answer.
     Lazy,
 }
 

@@ -25,7 +25,8 @@ pub struct Usage {
 /// What the files of a folder take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskUsage {
-    /// Bytes allocated (512 a block), a file with several names once. A sparse file counts its data.
+    /// Bytes allocated (512 a block), a file with several names once. A sparse file counts its
+    /// data.
     pub bytes: u64,
     /// Files, folders and links, the folder itself included.
     pub inodes: u64,
@@ -33,15 +34,15 @@ pub struct DiskUsage {
 
 /// Measuring of volumes.
 pub trait Usages {
-    /// Returns what the file system says that the volume at a name lies on. One question to it: a server that is dead blocks the calling
-    /// thread, and nothing else.
+    /// Returns what the file system says that the volume at a name lies on. One question to it: a
+    /// server that is dead blocks the calling thread, and nothing else.
     ///
     /// # Errors
     /// `SymbolicLink`, `Failed`.
     fn usage(&self, directory: &Directory, name: &OsStr) -> Result<Usage>;
 
-    /// Adds up what lies in the folder or mount at a name, on this mount alone. What vanishes meanwhile is not counted. It takes
-    /// about a second a million files, and is no snapshot.
+    /// Adds up what lies in the folder or mount at a name, on this mount alone. What vanishes
+    /// meanwhile is not counted. It takes about a second a million files, and is no snapshot.
     ///
     /// # Errors
     /// `SymbolicLink`, `WrongType` if it is no folder, `Failed` if a part of it can't be read.

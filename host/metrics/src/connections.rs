@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Connections {
     most: usize,
     undisturbed: Undisturbed,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
     /// A connection has ended.
     ended: Notify,
 }
@@ -29,16 +29,16 @@ pub(super) struct Undisturbed {
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenConnections {
     next: u64,
     /// When an exchange was cut last.
     cut: Option<Instant>,
     /// In the order in which they came.
-    connections: BTreeMap<u64, Connection>,
+    connections: BTreeMap<u64, OpenConnection>,
 }
 
 #[derive(Debug)]
-struct Connection {
+struct OpenConnection {
     since: Instant,
     asked: Arc<AtomicBool>,
     cut: CancellationToken,
@@ -46,14 +46,14 @@ struct Connection {
 
 /// One connection's place; dropping it gives the place back.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     id: u64,
     connections: Arc<Connections>,
     asked: Arc<AtomicBool>,
     cut: CancellationToken,
 }
 
-impl Place {
+impl ConnectionSlot {
     /// Notes that a whole request has arrived.
     pub(super) fn asked(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.asked)
@@ -65,7 +65,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.connections.lock().connections.remove(&self.id);
         self.connections.ended.notify_one();
@@ -83,7 +83,7 @@ impl Connections {
     /// request is cut; without one, the oldest of all once its undisturbed time is over.
     ///
     /// Cancel-safe: dropped, it may have cut a connection, and takes no place.
-    pub(super) async fn place(self: &Arc<Self>) -> Place {
+    pub(super) async fn place(self: &Arc<Self>) -> ConnectionSlot {
         loop {
             let wait = match self.try_place() {
                 Ok(place) => return place,
@@ -94,7 +94,7 @@ impl Connections {
         }
     }
 
-    fn try_place(self: &Arc<Self>) -> Result<Place, Instant> {
+    fn try_place(self: &Arc<Self>) -> Result<ConnectionSlot, Instant> {
         let mut open = self.lock();
         if open.connections.len() >= self.most {
             let idle = open.connections.iter().find(|(_, found)| !found.asked.load(Ordering::Relaxed));
@@ -119,12 +119,12 @@ impl Connections {
         let id = open.next;
         open.next += 1;
         let (asked, cut) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
-        let connection = Connection { since: Instant::now(), asked: Arc::clone(&asked), cut: cut.clone() };
+        let connection = OpenConnection { since: Instant::now(), asked: Arc::clone(&asked), cut: cut.clone() };
         open.connections.insert(id, connection);
-        Ok(Place { id, connections: Arc::clone(self), asked, cut })
+        Ok(ConnectionSlot { id, connections: Arc::clone(self), asked, cut })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -164,7 +164,8 @@ mod tests {
     #[tokio::test]
     async fn exchanges_make_room_sooner_in_a_crowd() {
         const UNDISTURBED: Duration = Duration::from_secs(1);
-        // Every connection but the first is cut at once, or after a second; the bound is far from both.
+        // Every connection but the first is cut at once, or after a second; the bound is far from
+        // both.
         let undisturbed = Undisturbed { usually: UNDISTURBED, in_a_crowd: Duration::from_millis(1) };
         let connections = Connections::new(2, undisturbed);
         let begun = Instant::now();

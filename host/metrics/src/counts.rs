@@ -5,9 +5,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use volhost_core::{PluginCounts, VolumeCounts};
 
-use super::labels::PluginState;
+use super::labels::PluginStateLabels;
 
-type States = Family<PluginState, Gauge>;
+type States = Family<PluginStateLabels, Gauge>;
 
 /// Registers the counts.
 pub(super) fn register(registry: &mut Registry, counts: &VolumeCounts) {
@@ -43,6 +43,6 @@ pub(super) fn register(registry: &mut Registry, counts: &VolumeCounts) {
 }
 
 fn set(family: &States, plugin: &str, state: &'static str, value: u64) {
-    let labels = PluginState { plugin_name: plugin.to_owned(), state };
+    let labels = PluginStateLabels { plugin_name: plugin.to_owned(), state };
     family.get_or_create(&labels).set(i64::try_from(value).unwrap_or(i64::MAX));
 }

@@ -7,13 +7,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use volhost_model::view::{DriverKind, DriverState};
 
-use super::labels::Driver;
+use super::labels::DriverLabels;
 
 /// Registers the number of drivers by kind and state.
 pub(super) fn register(registry: &mut Registry, counts: &BTreeMap<(DriverKind, DriverState), u64>) {
-    let drivers = Family::<Driver, Gauge>::default();
+    let drivers = Family::<DriverLabels, Gauge>::default();
     for ((kind, state), count) in counts {
-        let labels = Driver { kind: kind.as_str(), state: state.as_str() };
+        let labels = DriverLabels { kind: kind.as_str(), state: state.as_str() };
         drivers.get_or_create(&labels).set(i64::try_from(*count).unwrap_or(i64::MAX));
     }
     registry.register("volhost_drivers", "External drivers, by protocol and state", drivers);

@@ -11,12 +11,12 @@ use volhost_fuse_servers::FuseServerProcesses;
 use volhost_model::view::UsageView;
 use volhost_model::visible::visible_metrics;
 
-use super::labels::Version;
+use super::labels::VersionLabels;
 use super::operations::Operations;
 use super::{counts, drivers, fuse_servers, process, selinux, volumes};
 use volhost_driver_table::DriverTable;
 use volhost_objects::populate::SelinuxCounts;
-use volhost_volume_ops::stats::{StandingVolume, VolumeMeter};
+use volhost_volume_ops::stats::{MeteredVolume, VolumeMeter};
 
 /// The HTTP content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -51,15 +51,15 @@ impl Exposition {
     }
 
     /// The usage of these volumes; empty without a meter. Blocks for a bounded time.
-    pub fn volume_stats(&self, volumes: Vec<StandingVolume>) -> Vec<(StandingVolume, UsageView)> {
+    pub fn volume_stats(&self, volumes: Vec<MeteredVolume>) -> Vec<(MeteredVolume, UsageView)> {
         self.volumes.as_ref().map(|meter| meter.measure(volumes)).unwrap_or_default()
     }
 
     /// The text. Blocks for a bounded time; hung volumes are left out.
     pub fn text(&self, counts: &VolumeCounts, labels: &SelinuxCounts) -> String {
         let mut now = Registry::default();
-        let version = Family::<Version, Gauge>::default();
-        version.get_or_create(&Version { version: env!("CARGO_PKG_VERSION") }).set(1);
+        let version = Family::<VersionLabels, Gauge>::default();
+        version.get_or_create(&VersionLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
         now.register("volhost_build_info", "The daemon's version", version);
         counts::register(&mut now, counts);
         selinux::register(&mut now, labels);
@@ -78,7 +78,8 @@ impl Exposition {
             .and_then(|()| encode_registry(&mut text, &now))
             .and_then(|()| encode_eof(&mut text));
         if let Err(error) = written {
-            // Writing into memory does not fail; if it did, a scraper must not mistake a part for the whole.
+            // Writing into memory does not fail; if it did, a scraper must not mistake a part for
+            // the whole.
             tracing::error!(%error, "the metrics could not be written");
             text.clear();
         }

@@ -1,10 +1,11 @@
-//! The labels of the metrics. Values are names of plugins, operations and states, and for volumes the claim: never a pod.
+//! The labels of the metrics. Values are names of plugins, operations and states, and for volumes
+//! the claim: never a pod.
 
 use prometheus_client::encoding::EncodeLabelSet;
 
 /// An operation and its outcome, as the kubelet labels `storage_operation_duration_seconds`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct StorageOperation {
+pub struct StorageOperationLabels {
     /// The plugin.
     pub volume_plugin: String,
     /// The kind of operation: `volume_mount`.
@@ -17,7 +18,7 @@ pub struct StorageOperation {
 
 /// An operation and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct EndedOperation {
+pub struct EndedOperationLabels {
     /// The plugin.
     pub volume_plugin: String,
     /// The kind of operation: `volume_mount`.
@@ -28,7 +29,7 @@ pub struct EndedOperation {
 
 /// A plugin and a kind of operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct PluginOperation {
+pub struct PluginOperationLabels {
     /// The plugin.
     pub plugin_name: String,
     /// The kind of operation.
@@ -37,7 +38,7 @@ pub struct PluginOperation {
 
 /// A plugin and a state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct PluginState {
+pub struct PluginStateLabels {
     /// The plugin; empty for volumes that have none yet.
     pub plugin_name: String,
     /// The state.
@@ -46,14 +47,14 @@ pub struct PluginState {
 
 /// A plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct Plugin {
+pub struct PluginLabels {
     /// The plugin.
     pub plugin_name: String,
 }
 
 /// A kind of external driver and a state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct Driver {
+pub struct DriverLabels {
     /// `flex` or `csi`.
     pub kind: &'static str,
     /// The state.
@@ -62,14 +63,14 @@ pub struct Driver {
 
 /// A FUSE server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct FuseServer {
+pub struct FuseServerLabels {
     /// Its name in a grant.
     pub server: String,
 }
 
 /// A claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct Claim {
+pub struct ClaimLabels {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -78,7 +79,7 @@ pub struct Claim {
 
 /// The daemon's version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct Version {
+pub struct VersionLabels {
     /// As `volhost version` prints it.
     pub version: &'static str,
 }

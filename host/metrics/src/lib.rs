@@ -5,7 +5,7 @@
 //! | [`operations`] | what is counted while it happens: operations, their ends and how long they took |
 //! | [`labels`] | the labels; none grows with the number of pods |
 //! | `counts` | gauges of desired and actual state of world, counted at each scrape |
-//! | `drivers` | the drivers outside |
+//! | `drivers` | the external drivers |
 //! | `fuse_servers` | running FUSE servers |
 //! | `selinux` | how SELinux labels fit together |
 //! | `process` | the daemon's own memory, processor time and files |
@@ -13,7 +13,8 @@
 //! | [`exposition`] | all of it as text |
 //! | [`listener`] | the text over HTTP, if it is configured |
 //!
-//! A metric that the kubelet has keeps its name and labels, so that dashboards and alerts for it keep working.
+//! A metric that the kubelet has keeps its name and labels, so that dashboards and alerts for it
+//! keep working.
 #![forbid(unsafe_code)]
 
 mod connections;

@@ -1,5 +1,5 @@
-//! The text over HTTP, for Prometheus. Plain HTTP/1.1, read-only, without TLS: it belongs on the loopback or a node's own
-//! network.
+//! The text over HTTP, for Prometheus. Plain HTTP/1.1, read-only, without TLS: it belongs on the
+//! loopback or a node's own network.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -38,15 +38,16 @@ const UNDISTURBED: Undisturbed =
 const EXCHANGE_TIME: Duration = Duration::from_secs(10);
 /// The largest request header, in bytes.
 const MAX_HEADER_BYTES: usize = 16 << 10;
-/// How long to wait after the system refused a connection: mostly because there are too many open files.
+/// How long to wait after the system refused a connection: mostly because there are too many open
+/// files.
 const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 
 const HINT: &str = "volhost serves its metrics at /metrics\n";
 
 /// Why there are no metrics now: the source's own error.
-pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
+pub type ScrapeError = Box<dyn std::error::Error + Send + Sync>;
 
-type TextFuture = Pin<Box<dyn Future<Output = Result<String, SourceError>> + Send>>;
+type TextFuture = Pin<Box<dyn Future<Output = Result<String, ScrapeError>> + Send>>;
 
 /// Returns the text of all metrics, or why there is none now.
 #[derive(Clone)]
@@ -57,12 +58,12 @@ impl MetricsSource {
     pub fn new<F, T>(text: F) -> Self
     where
         F: Fn() -> T + Send + Sync + 'static,
-        T: Future<Output = Result<String, SourceError>> + Send + 'static,
+        T: Future<Output = Result<String, ScrapeError>> + Send + 'static,
     {
         Self(Arc::new(move || Box::pin(text())))
     }
 
-    async fn text(&self) -> Result<String, SourceError> {
+    async fn text(&self) -> Result<String, ScrapeError> {
         (self.0)().await
     }
 }
@@ -76,7 +77,7 @@ impl fmt::Debug for MetricsSource {
 /// Why there is no listener.
 #[derive(Debug, Error)]
 #[error("cannot listen for metrics at {address}: {source}; name another address with --metrics-listen")]
-pub struct BindError {
+pub struct MetricsBindError {
     /// Where.
     address: SocketAddr,
     /// The kernel's message.
@@ -86,15 +87,15 @@ pub struct BindError {
 
 /// A bound listener.
 #[derive(Debug)]
-pub struct Listener(TcpListener);
+pub struct MetricsListener(TcpListener);
 
-impl Listener {
+impl MetricsListener {
     /// Listens at this address. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// [`BindError`], mostly because another program listens there.
-    pub async fn bind(address: SocketAddr) -> Result<Self, BindError> {
-        TcpListener::bind(address).await.map(Self).map_err(|source| BindError { address, source })
+    /// [`MetricsBindError`], mostly because another program listens there.
+    pub async fn bind(address: SocketAddr) -> Result<Self, MetricsBindError> {
+        TcpListener::bind(address).await.map(Self).map_err(|source| MetricsBindError { address, source })
     }
 
     /// Where it listens: with the port that the system chose, if it was left to it.

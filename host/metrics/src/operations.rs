@@ -9,11 +9,12 @@ use prometheus_client::registry::Registry;
 use volhost_model::names::PluginName;
 use volhost_model::{Failure, FailureClass};
 
-use super::labels::{EndedOperation, PluginOperation, StorageOperation};
+use super::labels::{EndedOperationLabels, PluginOperationLabels, StorageOperationLabels};
 
 /// The kubelet's buckets, in seconds.
 const KUBELET_BUCKETS: [f64; 13] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
-/// Buckets that distinguish fast operations, in seconds: a mount without a server behind it takes less than the kubelet's first.
+/// Buckets that distinguish fast operations, in seconds: a mount without a server behind it takes
+/// less than the kubelet's first.
 const FINE_BUCKETS: [f64; 18] = [
     0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 120.0,
     600.0,
@@ -27,10 +28,10 @@ type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 #[derive(Debug)]
 pub struct Operations {
     registry: Registry,
-    ended: Family<EndedOperation, Counter>,
-    took: Histograms<EndedOperation>,
-    took_as_kubelet: Histograms<StorageOperation>,
-    overall: Histograms<PluginOperation>,
+    ended: Family<EndedOperationLabels, Counter>,
+    took: Histograms<EndedOperationLabels>,
+    took_as_kubelet: Histograms<StorageOperationLabels>,
+    overall: Histograms<PluginOperationLabels>,
     reconstructed: Counter,
     reconstruction_errors: Counter,
 }
@@ -88,9 +89,12 @@ impl Operations {
     /// An operation has ended.
     pub fn ended(&self, plugin: &PluginName, operation: &'static str, took: Duration, result: &Result<(), Failure>) {
         let seconds = took.as_secs_f64();
-        let ended =
-            EndedOperation { volume_plugin: plugin.to_string(), operation_name: operation, status: status(result) };
-        let as_kubelet = StorageOperation {
+        let ended = EndedOperationLabels {
+            volume_plugin: plugin.to_string(),
+            operation_name: operation,
+            status: status(result),
+        };
+        let as_kubelet = StorageOperationLabels {
             volume_plugin: plugin.to_string(),
             operation_name: operation,
             status: if result.is_ok() { "success" } else { "fail-unknown" },
@@ -103,7 +107,7 @@ impl Operations {
 
     /// A volume that a pod wanted is mounted, this long after it was wanted.
     pub fn mounted(&self, plugin: &PluginName, took: Duration) {
-        let labels = PluginOperation { plugin_name: plugin.to_string(), operation_name: OVERALL_MOUNT };
+        let labels = PluginOperationLabels { plugin_name: plugin.to_string(), operation_name: OVERALL_MOUNT };
         self.overall.get_or_create(&labels).observe(took.as_secs_f64());
     }
 

@@ -62,7 +62,8 @@ fn register_stat(registry: &mut Registry, stat: &Stat) {
 }
 
 impl Stat {
-    /// Fields are numbered as in proc_pid_stat(5); the second, the program's name, may contain anything, but ends at the last parenthesis.
+    /// Fields are numbered as in proc_pid_stat(5); the second, the program's name, may contain
+    /// anything, but ends at the last parenthesis.
     fn parse(text: &str) -> Option<Self> {
         let after_name = text.rsplit_once(')')?.1;
         let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();

@@ -1,4 +1,5 @@
-//! The usage of claims' volumes, as gauges. A volume whose storage hangs is left out until it answers.
+//! The usage of claims' volumes, as gauges. A volume whose storage hangs is left out until it
+//! answers.
 
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -6,13 +7,14 @@ use prometheus_client::registry::Registry;
 use volhost_core::ClaimedVolume;
 use volhost_model::view::UsageView;
 
-use super::labels::{Claim, Plugin};
+use super::labels::{ClaimLabels, PluginLabels};
 use volhost_volume_ops::stats::VolumeMeter;
 
 /// An answer that is older is not shown when there should be a newer one: the volume hangs.
 const STALE_US: u64 = 180_000_000;
 
-/// Registers the usage of these volumes. Blocks for a quarter of a second at most, whatever the storage does.
+/// Registers the usage of these volumes. Blocks for a quarter of a second at most, whatever the
+/// storage does.
 pub(super) fn register(registry: &mut Registry, meter: &VolumeMeter, claims: &[ClaimedVolume]) {
     let gauges = Gauges::default();
     let asked = meter.measure(claims.iter().map(Into::into).collect());
@@ -20,7 +22,7 @@ pub(super) fn register(registry: &mut Registry, meter: &VolumeMeter, claims: &[C
         gauges.set(&claimed.claim, &usage);
     }
     for (plugin, count) in meter.unanswered() {
-        let labels = Plugin { plugin_name: plugin.to_string() };
+        let labels = PluginLabels { plugin_name: plugin.to_string() };
         gauges.unanswered.get_or_create(&labels).set(number(count));
     }
     gauges.register(registry);
@@ -30,19 +32,19 @@ fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-type OfClaims = Family<Claim, Gauge>;
+type ClaimGauges = Family<ClaimLabels, Gauge>;
 
 /// The kubelet's metrics, and how many volumes have not answered.
 #[derive(Default)]
 struct Gauges {
-    capacity: OfClaims,
-    available: OfClaims,
-    used: OfClaims,
-    inodes: OfClaims,
-    inodes_free: OfClaims,
-    inodes_used: OfClaims,
-    abnormal: OfClaims,
-    unanswered: Family<Plugin, Gauge>,
+    capacity: ClaimGauges,
+    available: ClaimGauges,
+    used: ClaimGauges,
+    inodes: ClaimGauges,
+    inodes_free: ClaimGauges,
+    inodes_used: ClaimGauges,
+    abnormal: ClaimGauges,
+    unanswered: Family<PluginLabels, Gauge>,
 }
 
 impl Gauges {
@@ -53,7 +55,7 @@ impl Gauges {
             return;
         }
         let (namespace, name) = claim.split_once('/').unwrap_or(("", claim));
-        let labels = Claim { namespace: namespace.to_owned(), persistentvolumeclaim: name.to_owned() };
+        let labels = ClaimLabels { namespace: namespace.to_owned(), persistentvolumeclaim: name.to_owned() };
         for (family, value) in [
             (&self.capacity, usage.capacity),
             (&self.available, usage.available),

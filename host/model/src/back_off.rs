@@ -24,7 +24,8 @@ impl BackOff {
         Self { first, longest }
     }
 
-    /// Returns the wait after this many failures in a row, in microseconds. No failure counts as one.
+    /// Returns the wait after this many failures in a row, in microseconds. No failure counts as
+    /// one.
     pub const fn micros(self, failures: u32) -> u64 {
         let doublings = failures.saturating_sub(1);
         // More doublings than a u64 has bits would not change the result.

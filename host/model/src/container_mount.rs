@@ -48,8 +48,8 @@ pub struct ContainerMount {
     pub index: u32,
     /// Where the container has it.
     pub mount_path: String,
-    /// The part of the volume that the container gets, as a relative path of plain names, `subPathExpr` expanded; none for the whole
-    /// volume, empty for its root folder by itself.
+    /// The part of the volume that the container gets, as a relative path of plain names,
+    /// `subPathExpr` expanded; none for the whole volume, empty for its root folder by itself.
     pub sub_path: Option<String>,
     /// The container can only read it.
     pub read_only: bool,

@@ -20,8 +20,8 @@ pub struct DriverOutcome {
     pub words: String,
 }
 
-/// A driver program that was not run, or has not ended by itself. The text is for the person who reads the pod's
-/// events, and contains no argument.
+/// A driver program that was not run, or has not ended by itself. The text is for the person who
+/// reads the pod's events, and contains no argument.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DriverError {
     /// There is no driver of this name.
@@ -35,7 +35,7 @@ pub enum DriverError {
     Uncertain(String),
 }
 
-/// The drivers outside that are programs. Called from threads that run calls, many at once.
+/// The external drivers that are programs. Called from threads that run calls, many at once.
 pub trait DriverPrograms: Send + Sync + Debug {
     /// Returns the answer of the driver of this name to `init`.
     ///
@@ -43,7 +43,8 @@ pub trait DriverPrograms: Send + Sync + Debug {
     /// [`DriverError::NotFound`], [`DriverError::NotReady`].
     fn init_answer(&self, name: &str) -> Result<DriverAnswer, DriverError>;
 
-    /// Runs the driver of this name and waits for its end, at most for as long as is said here and as the operator allows.
+    /// Runs the driver of this name and waits for its end, at most for as long as is said here and
+    /// as the operator allows.
     ///
     /// # Errors
     /// [`DriverError`]; only [`DriverError::Uncertain`] when it ran.

@@ -26,8 +26,8 @@ pub enum DriverFailure {
 
 /// The drivers. Called from threads that run calls, many at once.
 pub trait Drivers: Send + Sync + Debug {
-    /// One unary call; blocks until it is answered, at most for `deadline`. `method` is a full gRPC path. The request may contain secrets
-    /// and goes nowhere else.
+    /// One unary call; blocks until it is answered, at most for `deadline`. `method` is a full gRPC
+    /// path. The request may contain secrets and goes nowhere else.
     ///
     /// # Errors
     /// [`DriverFailure`]

@@ -1,6 +1,7 @@
 //! How an operation failed, and what that says of the state it leaves.
 //!
-//! The class is a field, not a guess from the text or the type of a wrapped error: [`Failure::at`] adds context and keeps it.
+//! The class is a field, not a guess from the text or the type of a wrapped error: [`Failure::at`]
+//! adds context and keeps it.
 
 use std::fmt;
 
@@ -14,7 +15,8 @@ pub enum FailureClass {
     Final,
     /// It may have happened, or be happening still.
     Uncertain,
-    /// It never began: what it needs (a plugin, a driver, a secret) is missing for now. No state changes.
+    /// It never began: what it needs (a plugin, a driver, a secret) is missing for now. No state
+    /// changes.
     Transient,
 }
 

@@ -9,9 +9,9 @@ use crate::quantity::parse_bytes;
 const PREFIX: &str = "hugepages-";
 
 impl Pod {
-    /// The bytes of huge pages that the pod may have, by the size of a page in bytes. The pod's own limit, or else the sum
-    /// of its containers; Kubernetes lets request and limit of huge pages not differ, so that either tells. A quantity that cannot be
-    /// read asks for nothing.
+    /// The bytes of huge pages that the pod may have, by the size of a page in bytes. The pod's own
+    /// limit, or else the sum of its containers; Kubernetes lets request and limit of huge pages
+    /// not differ, so either will do. A quantity that cannot be read asks for nothing.
     #[must_use]
     pub fn huge_page_limits(&self) -> BTreeMap<u64, u64> {
         let mut sum = BTreeMap::new();

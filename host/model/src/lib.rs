@@ -1,5 +1,6 @@
-//! The words volhost is written in: pods, volumes, their names, the failures of operations, and the views that the command
-//! line and the API show. No I/O and no policy; every other crate depends on this one and it depends on none of ours.
+//! The words volhost is written in: pods, volumes, their names, the failures of operations, and the
+//! views that the command line and the API show. No I/O and no policy; every other crate depends on
+//! this one and it depends on none of ours.
 //!
 //! | module | contains |
 //! |---|---|

@@ -1,11 +1,13 @@
 //! `spec.mountOptions` of a PersistentVolume: which of them a volume may ask for at all.
 //!
-//! Options end up in one text with commas between them, or in calls of the kernel, one by one. Either way an option must be one
-//! option, and must not say what is the host's to say: what is mounted, where, how mounts are tied to each other, and under which label.
+//! Options end up in one text with commas between them, or in calls of the kernel, one by one.
+//! Either way an option must be one option, and must not say what is the host's to say: what is
+//! mounted, where, how mounts are tied to each other, and under which label.
 
 use thiserror::Error;
 
-/// The limit of all options of a volume, in bytes, with the commas between them: mount(2) takes one page.
+/// The limit of all options of a volume, in bytes, with the commas between them: mount(2) takes one
+/// page.
 pub const MAX_BYTES: usize = 4095;
 /// How much of a wrong option a message shows, in characters.
 const SHOWN: usize = 64;

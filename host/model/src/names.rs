@@ -1,7 +1,8 @@
-//! Checked names. A value of these types is safe as one component of a path: it is not empty, not `.` or `..`,
-//! has no `/`, no NUL and no control character, and is short enough for a file name.
+//! Checked names. A value of these types is safe as one component of a path: it is not empty, not
+//! `.` or `..`, has no `/`, no NUL and no control character, and is short enough for a file name.
 //!
-//! A copy of a name shares its text: both worlds, the operation table and every record of a volume share the same names.
+//! A copy of a name shares its text: both worlds, the operation table and every record of a volume
+//! share the same names.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +14,12 @@ use crate::text::shorten;
 
 /// Linux's limit for one path component, in bytes.
 pub const MAX_COMPONENT_BYTES: usize = 255;
-/// The longest name a plugin may give a volume, in bytes. CSI allows 128-byte handles and drivers use more; paths never carry it.
+/// The longest name a plugin may give a volume, in bytes. CSI allows 128-byte handles and drivers
+/// use more; paths never carry it.
 pub const MAX_VOLUME_NAME_BYTES: usize = 1024;
 
-/// Why a name was refused. The text says what would be right, and shows at most the beginning of what was given.
+/// Why a name was refused. The text says what would be right, and shows at most the beginning of
+/// what was given.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
     /// It is empty.
@@ -165,7 +168,8 @@ name_type!(
     OuterName, "volume name", check_dns_label
 );
 name_type!(
-    /// The name of a volume in the pod's folder: the outer name for an inline volume, the PersistentVolume's name otherwise.
+    /// The name of a volume in the pod's folder: the outer name for an inline volume, the
+    /// PersistentVolume's name otherwise.
     SpecName, "volume spec name", check_dns_subdomain
 );
 name_type!(

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::{OuterName, PluginName, SpecName, UniqueVolumeName};
 
-/// Another volume of the pod, which is mounted before the volume that needs it, and as long as that may be mounted.
+/// Another volume of the pod, which is mounted before the volume that needs it, and as long as that
+/// may be mounted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NeededVolume {
     /// Its name in the pod.

@@ -1,5 +1,5 @@
-//! What a call may ask of the objects that its volume names: config maps, secrets, tokens, trust bundles. Who runs the calls
-//! implements it over whatever knows the objects.
+//! What a call may ask of the objects that its volume names: config maps, secrets, tokens, trust
+//! bundles. Who runs the calls implements it over whatever knows the objects.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
@@ -40,7 +40,8 @@ impl Debug for KeyedObject {
     }
 }
 
-/// An object that cannot be read. The text is for the person who reads the pod's events, and contains no value.
+/// An object that cannot be read. The text is for the person who reads the pod's events, and
+/// contains no value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ObjectError {
     /// It is known not to exist.
@@ -66,7 +67,8 @@ pub struct TokenRequest {
     pub expiration_seconds: u64,
 }
 
-/// The objects of all sources. Called from threads that run calls, many at once; answers from memory.
+/// The objects of all sources. Called from threads that run calls, many at once; answers from
+/// memory.
 pub trait Objects: Send + Sync + Debug {
     /// The config map's `data` and `binaryData`.
     ///
@@ -85,8 +87,8 @@ pub trait Objects: Send + Sync + Debug {
     fn typed_secret(&self, namespace: &str, name: &str) -> Result<(String, KeyedObject), ObjectError> {
         Ok((String::new(), self.secret(namespace, name)?))
     }
-    /// A token of the pod's service account, bound to the pod. The same one again while most of its time is left; the pod's volumes are
-    /// set up again in time for the next.
+    /// A token of the pod's service account, bound to the pod. The same one again while most of its
+    /// time is left; the pod's volumes are set up again in time for the next.
     ///
     /// # Errors
     /// [`ObjectError`]
@@ -96,7 +98,8 @@ pub trait Objects: Send + Sync + Debug {
     /// # Errors
     /// [`ObjectError`]
     fn trust_bundle(&self, name: &str) -> Result<Bytes, ObjectError>;
-    /// The certificates of the signer's bundles whose labels match the selector (JSON of a LabelSelector; none matches nothing), in PEM.
+    /// The certificates of the signer's bundles whose labels match the selector (JSON of a
+    /// LabelSelector; none matches nothing), in PEM.
     ///
     /// # Errors
     /// [`ObjectError`]

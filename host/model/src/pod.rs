@@ -45,18 +45,20 @@ pub struct Pod {
     /// The limit of all its containers together on the node's disk, in bytes; none without a limit.
     #[serde(default)]
     pub ephemeral_storage_limit: Option<u64>,
-    /// The volumes that containers use, by outer name: what [`volumeMounts`](https://kubernetes.io/docs/concepts/storage/volumes/)
-    /// or `volumeDevices` of any container name. A pod is mounted when all of these are.
+    /// The volumes that containers use, by outer name: what
+    /// [`volumeMounts`](https://kubernetes.io/docs/concepts/storage/volumes/) or `volumeDevices` of
+    /// any container name. A pod is mounted when all of these are.
     pub used_volumes: Vec<OuterName>,
     /// The requests and limits of its containers and init containers.
     #[serde(default)]
     pub containers: Vec<ContainerResources>,
-    /// The requests and limits of the pod itself (`spec.resources`), for all its containers together; without a
-    /// name.
+    /// The requests and limits of the pod itself (`spec.resources`), for all its containers
+    /// together; without a name.
     #[serde(default)]
     pub resources: ContainerResources,
-    /// For a volume that a container mounts: the folders in it, as relative paths, on which containers mount other volumes.
-    /// Only the uppermost ones; what is nested deeper lies in another volume.
+    /// For a volume that a container mounts: the folders in it, as relative paths, on which
+    /// containers mount other volumes. Only the uppermost ones; what is nested deeper lies in
+    /// another volume.
     #[serde(default)]
     pub nested_mounts: BTreeMap<OuterName, BTreeSet<String>>,
 }

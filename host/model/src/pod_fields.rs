@@ -21,9 +21,10 @@ pub enum PodFieldError {
 }
 
 impl Pod {
-    /// One field as text: `metadata.name`, `.namespace`, `.uid`; all of `metadata.labels` or `.annotations`, one a line as
-    /// `KEY="VALUE"`, sorted, the value quoted as Go quotes text, without a line break at the end; or one of them by key,
-    /// `metadata.labels['KEY']`, which is empty when the pod has no such key. The form is Kubernetes'.
+    /// One field as text: `metadata.name`, `.namespace`, `.uid`; all of `metadata.labels` or
+    /// `.annotations`, one a line as `KEY="VALUE"`, sorted, the value quoted as Go quotes text,
+    /// without a line break at the end; or one of them by key, `metadata.labels['KEY']`, which is
+    /// empty when the pod has no such key. The form is Kubernetes'.
     ///
     /// # Errors
     /// [`PodFieldError`] names the path and what there is.
@@ -60,7 +61,8 @@ fn lines(map: &BTreeMap<String, String>) -> String {
     lines.join("\n")
 }
 
-/// The text in double quotes, as Go's `strconv.Quote` writes it: who reads the file reads it with that in mind.
+/// The text in double quotes, as Go's `strconv.Quote` writes it: who reads the file reads it with
+/// that in mind.
 fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -91,8 +93,8 @@ fn quote(text: &str) -> String {
     quoted
 }
 
-/// Whether the letter is printable. The standard library exposes its table only by escaping; after another letter, so
-/// that it takes a combining mark for what it is.
+/// Whether the letter is printable. The standard library exposes its table only by escaping; after
+/// another letter, so that it takes a combining mark for what it is.
 fn is_printable(letter: char) -> bool {
     match letter {
         ' '..='~' => true,

@@ -58,9 +58,10 @@ const CPU_DIVISORS: &[&str] = &["1m", "1"];
 const BYTE_DIVISORS: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 
 impl Pod {
-    /// A container's `limits.NAME` or `requests.NAME` divided by `divisor` (one if none or zero is given), rounded up to a whole number.
-    /// Kubernetes' rules: a limit that is missing or zero is what the node gives to pods; a request that is missing is the limit
-    /// as it was written, or 0; huge pages have no such stand-in.
+    /// A container's `limits.NAME` or `requests.NAME` divided by `divisor` (one if none or zero is
+    /// given), rounded up to a whole number. Kubernetes' rules: a limit that is missing or zero is
+    /// what the node gives to pods; a request that is missing is the limit as it was written, or 0;
+    /// huge pages have no such stand-in.
     ///
     /// # Errors
     /// [`PodResourceError`] names what was asked for and what there is.

@@ -50,9 +50,10 @@ impl SelinuxOptions {
         }
     }
 
-    /// The label of files that a container with these options can use, where those of containers have `context` by default
-    /// (`system_u:object_r:container_file_t:s0`). User and level are the container's; role and type are the files'. None without a level:
-    /// then the container runtime chooses one, and it is not known before.
+    /// The label of files that a container with these options can use, where those of containers
+    /// have `context` by default (`system_u:object_r:container_file_t:s0`). User and level are the
+    /// container's; role and type are the files'. None without a level: then the container runtime
+    /// chooses one, and it is not known before.
     pub fn file_label(&self, context: &str) -> Option<String> {
         if self.level.is_empty() {
             return None;

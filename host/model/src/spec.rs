@@ -1,4 +1,5 @@
-//! One volume, resolved: the inline source of a pod's volume, or the PersistentVolume behind its claim.
+//! One volume, resolved: the inline source of a pod's volume, or the PersistentVolume behind its
+//! claim.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +18,8 @@ pub enum VolumeMode {
     Block,
 }
 
-/// Volume sources of Kubernetes that only a pod can have, and no PersistentVolume: their data is deleted with the
-/// pod.
+/// Volume sources of Kubernetes that only a pod can have, and no PersistentVolume: their data is
+/// deleted with the pod.
 const POD_SOURCES: [&str; 9] = [
     "configMap",
     "downwardAPI",
@@ -90,9 +91,11 @@ pub struct PersistentVolume {
     pub volume_mode: VolumeMode,
     /// `spec.nodeAffinity.required`; none means any node.
     pub node_affinity: Option<NodeAffinity>,
-    /// Annotation `pv.beta.kubernetes.io/gid`, a supplemental group for the pod; none when absent or not a number.
+    /// Annotation `pv.beta.kubernetes.io/gid`, a supplemental group for the pod; none when absent
+    /// or not a number.
     pub gid: Option<i64>,
-    /// Its annotations whose keys begin with [`ANNOTATION_PREFIX`]: what its owner says to volhost. Others come and go by many hands.
+    /// Its annotations whose keys begin with [`ANNOTATION_PREFIX`]: what its owner says to volhost.
+    /// Others come and go by many hands.
     #[serde(default)]
     pub annotations: BTreeMap<String, String>,
 }
@@ -107,7 +110,8 @@ pub struct NodeAffinity {
     pub terms: Vec<NodeSelectorTerm>,
 }
 
-/// One alternative: every requirement must match. A term without requirements matches nothing, as in Kubernetes.
+/// One alternative: every requirement must match. A term without requirements matches nothing, as
+/// in Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeSelectorTerm {
     /// On the node's labels.
@@ -180,13 +184,14 @@ impl VolumeSpec {
         self.persistent_volume.as_ref().is_some_and(|pv| pv.volume_mode == VolumeMode::Block)
     }
 
-    /// Whether only one pod on the node may use the volume: ReadWriteOncePod is its one access mode.
+    /// Whether only one pod on the node may use the volume: ReadWriteOncePod is its one access
+    /// mode.
     pub fn is_single_pod(&self) -> bool {
         self.persistent_volume.as_ref().is_some_and(|pv| pv.access_modes.as_slice() == ["ReadWriteOncePod"])
     }
 
-    /// Whether the volume may be attached to several nodes at once: an inline one, or one whose access modes are not said or allow many
-    /// nodes.
+    /// Whether the volume may be attached to several nodes at once: an inline one, or one whose
+    /// access modes are not said or allow many nodes.
     pub fn allows_multi_attach(&self) -> bool {
         self.persistent_volume.as_ref().is_none_or(|pv| {
             pv.access_modes.is_empty()
@@ -194,8 +199,9 @@ impl VolumeSpec {
         })
     }
 
-    /// One field of the source by its dotted path (`csi.driver`, `items.0.key`): a string as it is, a number or boolean in JSON's
-    /// spelling, an object or list as JSON text; none when absent or null.
+    /// One field of the source by its dotted path (`csi.driver`, `items.0.key`): a string as it is,
+    /// a number or boolean in JSON's spelling, an object or list as JSON text; none when absent or
+    /// null.
     pub fn parameter(&self, path: &str) -> Option<String> {
         match self.value(path)? {
             Value::Null => None,
@@ -216,8 +222,8 @@ impl VolumeSpec {
         }
     }
 
-    /// The names of the fields of the map at this path, sorted, or the indices of the list; empty for anything else. The empty path is
-    /// the source itself.
+    /// The names of the fields of the map at this path, sorted, or the indices of the list; empty
+    /// for anything else. The empty path is the source itself.
     pub fn fields_at(&self, path: &str) -> Vec<String> {
         let of_map = |map: &Map<String, Value>| {
             let mut names: Vec<String> = map.keys().cloned().collect();
@@ -239,7 +245,8 @@ impl VolumeSpec {
         self.value(path)?.as_object()
     }
 
-    /// Whether some text in the source, at any depth, is exactly this one: what a volume does not name, its plugin may not open.
+    /// Whether some text in the source, at any depth, is exactly this one: what a volume does not
+    /// name, its plugin may not open.
     pub fn names(&self, text: &str) -> bool {
         fn contains(value: &Value, text: &str) -> bool {
             match value {

@@ -25,7 +25,8 @@ pub fn shorten(text: &str, chars: usize) -> String {
     }
 }
 
-/// The error and its causes on one line. A cause whose text an outer error contains is not repeated.
+/// The error and its causes on one line. A cause whose text an outer error contains is not
+/// repeated.
 #[must_use]
 pub fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();

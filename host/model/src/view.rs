@@ -1,4 +1,5 @@
-//! Views for users. The API transports them, the command line prints them; no decision depends on them.
+//! Views for users. The API transports them, the command line prints them; no decision depends on
+//! them.
 //!
 //! Times are microseconds since the Unix epoch, sizes are bytes.
 
@@ -15,7 +16,7 @@ pub enum PodPhase {
     Mounting,
     /// Every volume its containers use is ready.
     Mounted,
-    /// It is gone, and its volumes are being taken away.
+    /// It is gone, and its volumes are being unmounted.
     Unmounting,
 }
 
@@ -76,7 +77,8 @@ pub struct VolumeView {
     pub unique_name: String,
     /// The plugin's name; empty while unresolved.
     pub plugin: String,
-    /// The pod, `namespace/name`; its uid when that is all that is known; empty for an unused volume.
+    /// The pod, `namespace/name`; its uid when that is all that is known; empty for an unused
+    /// volume.
     pub pod: String,
     /// The pod's uid; empty for an unused volume.
     pub pod_uid: String,
@@ -98,13 +100,15 @@ pub struct VolumeView {
     pub retry_at: Option<u64>,
     /// How often in a row it failed.
     pub failures: u32,
-    /// Who attached it to the node, `host` or `controller`; empty when it is not attached for certain, or need not be.
+    /// Who attached it to the node, `host` or `controller`; empty when it is not attached for
+    /// certain, or need not be.
     #[serde(default)]
     pub attached_by: String,
     /// The device's path, or the controller's name for the attachment; empty when it is not known.
     #[serde(default)]
     pub attached_as: String,
-    /// The other node that has it, or may, which is why it could not be attached to this one; empty when none is known to.
+    /// The other node that has it, or may, which is why it could not be attached to this one; empty
+    /// when none is known to.
     #[serde(default)]
     pub attached_elsewhere: String,
     /// The SELinux label that it is mounted with; empty when it has none.
@@ -207,9 +211,10 @@ pub struct PluginView {
     pub name: String,
     /// Its own version.
     pub version: String,
-    /// `Ready`, `PendingApproval` (serves with the version loaded before; its file's new one waits for a grant), `Retired` (file gone or grant taken
-    /// back, serves old volumes only), `Quarantined` (misbehaved too often, likewise), `Compiling`, `Waiting` (its name or a source is new
-    /// to the node; it serves when every other file is loaded), `Failed`.
+    /// `Ready`, `PendingApproval` (serves with the version loaded before; its file's new one waits
+    /// for a grant), `Retired` (file gone or grant taken back, serves old volumes only),
+    /// `Quarantined` (misbehaved too often, likewise), `Compiling`, `Waiting` (its name or a source
+    /// is new to the node; it serves when every other file is loaded), `Failed`.
     pub state: String,
     /// The file it was loaded from.
     pub file: String,
@@ -227,7 +232,8 @@ pub struct PluginView {
     pub volumes: u32,
     /// Why it could not be loaded; empty when it was.
     pub error: String,
-    /// What the plugin, or its file's new version, waits for: interfaces to grant, and [`APPROVAL`].
+    /// What the plugin, or its file's new version, waits for: interfaces to grant, and
+    /// [`APPROVAL`].
     #[serde(default)]
     pub waits_for: Vec<String>,
     /// SHA-256 of the file's content that waits for approval, in hex; empty when none does.
@@ -267,7 +273,7 @@ impl DriverKind {
     }
 }
 
-/// Whether a driver outside can be used.
+/// Whether an external driver can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DriverState {
     /// It was found and has not answered yet.
@@ -293,7 +299,7 @@ impl DriverState {
     }
 }
 
-/// A driver outside that a plugin drives.
+/// An external driver that a plugin drives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverView {
     /// `vendor/driver`, or a CSI driver's own name.

@@ -1,6 +1,7 @@
-//! The one rule for characters that a reader does not see as they are: control characters, characters that reorder the text around
-//! them, and characters without a width. Manifests, plugins and drivers choose much of what volhost shows; every output writes such
-//! characters as escapes, so that no text looks like another one or steers a terminal.
+//! The one rule for characters that a reader does not see as they are: control characters,
+//! characters that reorder the text around them, and characters without a width. Manifests, plugins
+//! and drivers choose much of what volhost shows; every output writes such characters as escapes,
+//! so that no text looks like another one or steers a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,8 +12,8 @@ pub fn is_hidden(c: char) -> bool {
     c.is_control() || is_unseen(c)
 }
 
-/// Whether the character reorders the text around it or has no width: the bidirectional controls, Unicode's default-ignorable
-/// characters, and the line and paragraph separators.
+/// Whether the character reorders the text around it or has no width: the bidirectional controls,
+/// Unicode's default-ignorable characters, and the line and paragraph separators.
 #[must_use]
 pub const fn is_unseen(c: char) -> bool {
     matches!(
@@ -39,7 +40,8 @@ pub const fn is_unseen(c: char) -> bool {
     )
 }
 
-/// The text on one line: line ends and tabs become blanks, other hidden characters escapes such as `\u{202e}`.
+/// The text on one line: line ends and tabs become blanks, other hidden characters escapes such as
+/// `\u{202e}`.
 #[must_use]
 pub fn visible_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden, |c, shown| match c {
@@ -55,13 +57,15 @@ pub fn visible_lines(text: &str) -> Cow<'_, str> {
     escaped(text, hidden, |c, shown| shown.extend(c.escape_unicode()))
 }
 
-/// The text with the characters that [`is_unseen`] as escapes such as `\u{202e}`; control characters stay, colours among them.
+/// The text with the characters that [`is_unseen`] as escapes such as `\u{202e}`; control
+/// characters stay, colours among them.
 #[must_use]
 pub fn visible_unseen(text: &str) -> Cow<'_, str> {
     escaped(text, is_unseen, |c, shown| shown.extend(c.escape_unicode()))
 }
 
-/// JSON text with the characters that [`is_unseen`] as JSON's own escapes: it means the same as before.
+/// JSON text with the characters that [`is_unseen`] as JSON's own escapes: it means the same as
+/// before.
 #[must_use]
 pub fn visible_json(json: &str) -> Cow<'_, str> {
     escaped(json, is_unseen, |c, shown| {
@@ -72,7 +76,8 @@ pub fn visible_json(json: &str) -> Cow<'_, str> {
     })
 }
 
-/// The text of metrics with hidden characters as escapes, their backslash escaped in turn as labels want it. Line ends stay.
+/// The text of metrics with hidden characters as escapes, their backslash escaped in turn as labels
+/// want it. Line ends stay.
 #[must_use]
 pub fn visible_metrics(text: &str) -> Cow<'_, str> {
     let hidden = |c| is_hidden(c) && c != '\n';

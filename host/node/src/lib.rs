@@ -2,12 +2,12 @@
 //!
 //! | module | its job |
 //! |---|---|
-//! | [`engine`] | the event loop: inputs in, operations out, views and waiters |
+//! | [`event_loop`] | the event loop: inputs in, operations out, views and waiters |
 //! | `provision` | volumes for claims: from the provisioner's commands to plugins' calls |
 //! | [`node`] | the whole node, for a program that embeds volhost |
 #![forbid(unsafe_code)]
 
-pub mod engine;
+pub mod event_loop;
 pub mod node;
 mod provision;
 mod root_place;

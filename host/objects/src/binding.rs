@@ -1,17 +1,19 @@
-//! Which PersistentVolume a claim has. In a cluster a controller decides this and writes it down; here the manifests say it, or the
-//! same rules decide.
+//! Which PersistentVolume a claim has. In a cluster a controller decides this and writes it down;
+//! here the manifests say it, or the same rules decide.
 //!
 //! 1. A claim with `status.phase` is taken at its word.
-//! 2. A claim with `spec.volumeName` has that volume, unless the volume is kept for another claim or another claim has it. Of two
-//!    claims, the one that has it keeps it; else the one the volume's `claimRef` names; else the first by namespace and name.
-//!    The volume has to fit, by the rules of Kubernetes' volume controller: size, storage class, access modes and volume mode.
-//!    A claim that has the volume already may ask for more than its capacity: that is how a claim grows. This binding
-//!    survives restarts and reboots ([`RetainedBindings`]).
-//! 3. Another claim keeps the volume it has while that still fits; else it gets a volume whose `claimRef` names it, or the smallest
-//!    free one that fits (storage class, access modes, volume mode, selector, size), of equal ones the first by name.
+//! 2. A claim with `spec.volumeName` has that volume, unless the volume is kept for another claim
+//!    or another claim has it. Of two claims, the one that has it keeps it; else the one the
+//!    volume's `claimRef` names; else the first by namespace and name. The volume has to fit, by
+//!    the rules of Kubernetes' volume controller: size, storage class, access modes and volume
+//!    mode. A claim that has the volume already may ask for more than its capacity: that is how a
+//!    claim grows. This binding survives restarts and reboots ([`RetainedBindings`]).
+//! 3. Another claim keeps the volume it has while that still fits; else it gets a volume whose
+//!    `claimRef` names it, or the smallest free one that fits (storage class, access modes, volume
+//!    mode, selector, size), of equal ones the first by name.
 //!
-//! Decisions by rule 3 are not stored: after a restart they are made anew, from the same objects the same way. Name the volume in
-//! the claim where that is not enough.
+//! Decisions by rule 3 are not stored: after a restart they are made anew, from the same objects
+//! the same way. Name the volume in the claim where that is not enough.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -88,7 +90,8 @@ pub enum Unbound {
     },
 }
 
-/// Why a claim and the volume that it names do not fit. Begins with the words of Kubernetes' volume controller.
+/// Why a claim and the volume that it names do not fit. Begins with the words of Kubernetes' volume
+/// controller.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Mismatch {
     /// The volume is being deleted, or a claim that is gone had it.
@@ -146,7 +149,8 @@ pub struct Bindings {
 pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a Arc<PersistentVolumeObject>>;
 
 impl Bindings {
-    /// The name of the claim's PersistentVolume, or why it has none; none when the claim is not known.
+    /// The name of the claim's PersistentVolume, or why it has none; none when the claim is not
+    /// known.
     pub fn of_claim(&self, claim: &ObjectKey) -> Option<&Result<String, Unbound>> {
         self.by_claim.get(claim)
     }
@@ -190,7 +194,8 @@ impl Bindings {
                 retained.insert(claim.volume_name.clone(), key(claim));
             }
         }
-        // A claim or volume that was not read since the start may come yet. A claim that went is another one when it comes back.
+        // A claim or volume that was not read since the start may come yet. A claim that went is
+        // another one when it comes back.
         for (volume, claim) in self.retained.iter() {
             let is_unread = match next.by_claim.contains_key(claim) {
                 true => !volumes.contains_key(volume.as_str()),
@@ -314,7 +319,8 @@ fn made_for(volume: &PersistentVolumeObject, claim: &ClaimObject) -> bool {
     volume.provisioned && is_for(volume.claim.as_ref(), claim)
 }
 
-/// The first binding rule that a claim and the volume that it names break. `had_volume`: the claim had the volume before.
+/// The first binding rule that a claim and the volume that it names break. `had_volume`: the claim
+/// had the volume before.
 fn mismatch(volume: &PersistentVolumeObject, claim: &ClaimObject, had_volume: bool) -> Option<Mismatch> {
     // A claim for one pod alone never shares its volume, even if its status says Bound.
     let is_bound = claim.phase.as_deref() == Some("Bound");

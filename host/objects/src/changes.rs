@@ -17,8 +17,9 @@ pub struct Changes {
     pub cleared: Vec<String>,
     /// The ignored parts of files that were parsed now.
     pub notices: Vec<Problem>,
-    /// The folder was listed, and every file in it has been read without error at least once: a pod that no object names is really
-    /// gone. Describes the state after this reading, not the difference.
+    /// The folder was listed, and every file in it has been read without error at least once: a pod
+    /// that no object names is really gone. Describes the state after this reading, not the
+    /// difference.
     pub complete: bool,
     /// Files that have never been read without error; the folder itself, if it has not been listed.
     /// Describes the state after this reading, and is empty when that is complete.

@@ -34,7 +34,8 @@ pub struct ClaimObject {
     pub capacity: Option<u64>,
     /// `spec.storageClassName`; empty when absent.
     pub storage_class: String,
-    /// `spec.storageClassName` is there, if only as an empty text: the default class does not count.
+    /// `spec.storageClassName` is there, if only as an empty text: the default class does not
+    /// count.
     pub names_class: bool,
     /// `metadata.annotations`.
     pub annotations: BTreeMap<String, String>,
@@ -86,7 +87,8 @@ impl ClaimObject {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// Whether the selector, if there is one, accepts these labels. An operator that Kubernetes lacks accepts nothing.
+    /// Whether the selector, if there is one, accepts these labels. An operator that Kubernetes
+    /// lacks accepts nothing.
     pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
         let Some(selector) = &self.selector else { return true };
         let equal = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));

@@ -4,16 +4,17 @@ use k8s_openapi::api::core::v1 as k8s;
 
 /// The variables of one container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Environment {
-    /// `env`, in its order: a later one may refer to an earlier one, and replaces one of the same name.
-    pub variables: Vec<Variable>,
+pub struct ContainerEnvironment {
+    /// `env`, in its order: a later one may refer to an earlier one, and replaces one of the same
+    /// name.
+    pub variables: Vec<ContainerVariable>,
     /// It has `envFrom`: there are variables whose names are not in the manifest.
     pub has_more: bool,
 }
 
 /// One variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Variable {
+pub struct ContainerVariable {
     /// Its name.
     pub name: String,
     /// Where its value comes from.
@@ -31,11 +32,11 @@ pub enum VariableValue {
     ValueFrom(&'static str),
 }
 
-impl Environment {
+impl ContainerEnvironment {
     /// The environment that `env` and `envFrom` make.
     pub(super) fn new(env: Option<&[k8s::EnvVar]>, env_from: Option<&[k8s::EnvFromSource]>) -> Self {
         let variables =
-            env.unwrap_or_default().iter().map(|one| Variable { name: one.name.clone(), value: value(one) });
+            env.unwrap_or_default().iter().map(|one| ContainerVariable { name: one.name.clone(), value: value(one) });
         Self { variables: variables.collect(), has_more: env_from.is_some_and(|from| !from.is_empty()) }
     }
 }

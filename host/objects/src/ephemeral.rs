@@ -13,7 +13,8 @@ const TEMPLATE: &str = "volumeClaimTemplate";
 /// The metadata that a claim gets from its template.
 const METADATA: [&str; 2] = ["labels", "annotations"];
 
-/// Checks every ephemeral volume among a pod's volumes, which have the types that Kubernetes gives them.
+/// Checks every ephemeral volume among a pod's volumes, which have the types that Kubernetes gives
+/// them.
 ///
 /// # Errors
 /// The field, and what is wrong with it.

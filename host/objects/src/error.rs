@@ -1,5 +1,5 @@
-//! Why a manifest was refused. Every text names the file, the line where one is known, the field, and the way out; none shows a
-//! value of a Secret.
+//! Why a manifest was refused. Every text names the file, the line where one is known, the field,
+//! and the way out; none shows a value of a Secret.
 
 use std::io;
 
@@ -12,7 +12,8 @@ use volhost_model::selinux::LabelError;
 use super::sub_path::SubPathError;
 use super::trust_bundle::TrustBundleError;
 
-/// A message of the decoder repeats the value it did not like; this many characters of it are enough.
+/// A message of the decoder repeats the value it did not like; this many characters of it are
+/// enough.
 const MAX_MESSAGE_CHARS: usize = 300;
 
 /// A manifest file, or an object of it, that was refused.
@@ -61,7 +62,8 @@ pub enum ManifestError {
         /// The line of the first byte that is wrong.
         line: usize,
     },
-    /// There is nothing in it: most likely its writer was interrupted, by a power cut or a full disk.
+    /// There is nothing in it: most likely its writer was interrupted, by a power cut or a full
+    /// disk.
     #[error(
         "{file}: is empty; the objects it had stay. Delete the file to remove them, or write an empty List into it (apiVersion: v1, kind: List, items: [])"
     )]
@@ -162,7 +164,8 @@ impl FieldError {
     }
 }
 
-/// Returns the beginning of a given text, for a message: a value of a megabyte must not fill a terminal.
+/// Returns the beginning of a given text, for a message: a value of a megabyte must not fill a
+/// terminal.
 pub(super) fn shorten(text: &str) -> String {
     volhost_model::text::shorten(text, MAX_MESSAGE_CHARS)
 }

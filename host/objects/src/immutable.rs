@@ -1,21 +1,22 @@
-//! Config maps and secrets with `immutable: true`: what the API server would refuse to change of them.
+//! Config maps and secrets with `immutable: true`: what the API server would refuse to change of
+//! them.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
-use super::object::{Content, Object};
+use super::object::{Object, ObjectContent};
 
 /// The content of an object, by key.
-type Data<'a> = BTreeMap<&'a str, &'a [u8]>;
+type KeyedBytes<'a> = BTreeMap<&'a str, &'a [u8]>;
 
 /// Why `new` cannot take the place of `old`, if it cannot: the field, and what to do.
 pub fn refused(old: &Object, new: &Object) -> Option<String> {
     let (before, after, still_immutable) = match (&old.content, &new.content) {
-        (Content::ConfigMap(old), Content::ConfigMap(new)) if old.immutable == Some(true) => {
+        (ObjectContent::ConfigMap(old), ObjectContent::ConfigMap(new)) if old.immutable == Some(true) => {
             (of_config_map(old), of_config_map(new), new.immutable == Some(true))
         }
-        (Content::Secret(old), Content::Secret(new)) if old.immutable == Some(true) => {
+        (ObjectContent::Secret(old), ObjectContent::Secret(new)) if old.immutable == Some(true) => {
             (of_secret(old), of_secret(new), new.immutable == Some(true))
         }
         _ => return None,
@@ -32,18 +33,18 @@ pub fn refused(old: &Object, new: &Object) -> Option<String> {
 }
 
 /// The first key that one of them lacks or has otherwise.
-fn changed<'a>(before: &Data<'a>, after: &Data<'a>) -> Option<&'a str> {
+fn changed<'a>(before: &KeyedBytes<'a>, after: &KeyedBytes<'a>) -> Option<&'a str> {
     let mut keys = before.keys().chain(after.keys()).copied();
     keys.find(|key| before.get(key) != after.get(key))
 }
 
-fn of_config_map(map: &ConfigMap) -> Data<'_> {
+fn of_config_map(map: &ConfigMap) -> KeyedBytes<'_> {
     let texts = map.data.iter().flatten().map(|(key, text)| (key.as_str(), text.as_bytes()));
     texts.chain(map.binary_data.iter().flatten().map(|(key, bytes)| (key.as_str(), bytes.0.as_slice()))).collect()
 }
 
 /// `stringData` counts where both have a key.
-fn of_secret(secret: &Secret) -> Data<'_> {
+fn of_secret(secret: &Secret) -> KeyedBytes<'_> {
     let data = secret.data.iter().flatten().map(|(key, bytes)| (key.as_str(), bytes.0.as_slice()));
     data.chain(secret.string_data.iter().flatten().map(|(key, text)| (key.as_str(), text.as_bytes()))).collect()
 }

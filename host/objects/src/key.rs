@@ -128,8 +128,8 @@ impl ObjectKey {
         Self::new(Kind::PersistentVolume, "", name)
     }
 
-    /// Returns the name of a file for the object, without an ending: a digest, since a name can be longer than a
-    /// file's.
+    /// Returns the name of a file for the object, without an ending: a digest, since a name can be
+    /// longer than a file's.
     pub fn file_stem(&self) -> String {
         let digest = Sha256::digest(self.to_string());
         lower_hex(digest.iter().take(16))
@@ -162,9 +162,9 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Returns a uid for an object whose manifest gives none. It depends on kind, namespace and name alone, so it is
-/// the same on every node and after every restart. It has the form of a version 8 UUID (RFC 9562), which is for
-/// values of any origin.
+/// Returns a uid for an object whose manifest gives none. It depends on kind, namespace and name
+/// alone, so it is the same on every node and after every restart. It has the form of a version 8
+/// UUID (RFC 9562), which is for values of any origin.
 pub fn derived_uid(key: &ObjectKey) -> String {
     let digest = Sha256::new()
         .chain_update("volhost manifest uid v1\0")

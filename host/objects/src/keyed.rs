@@ -1,4 +1,5 @@
-//! Checks of config maps and secrets as the API server makes them: keys that are no file names, duplicate keys, size.
+//! Checks of config maps and secrets as the API server makes them: keys that are no file names,
+//! duplicate keys, size.
 
 use k8s_openapi::api::core::v1 as k8s;
 
@@ -55,7 +56,7 @@ fn check<'a>(entries: impl Iterator<Item = (&'static str, &'a String, usize)>) -
         if total > MAX_BYTES {
             return Err(FieldError::other(
                 format!("{field}.{key}"),
-                format!("with it the object holds more than {MAX_BYTES} bytes; split it into several"),
+                format!("with it the object has more than {MAX_BYTES} bytes; split it into several"),
             ));
         }
     }

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1 as k8s;
 use volhost_model::OuterName;
 
-/// For each volume the folders in it on which a container mounts another one. Only the uppermost: what is nested deeper lies in another
-/// volume. A volume that is mounted by `subPath` is left out, since its own root is not what the container sees.
+/// For each volume the folders in it on which a container mounts another one. Only the uppermost:
+/// what is nested deeper lies in another volume. A volume that is mounted by `subPath` is left out,
+/// since its own root is not what the container sees.
 pub(super) fn find(spec: &k8s::PodSpec) -> BTreeMap<OuterName, BTreeSet<String>> {
     let of_init = spec.init_containers.iter().flatten().map(|container| container.volume_mounts.as_ref());
     let of_regular = spec.containers.iter().map(|container| container.volume_mounts.as_ref());

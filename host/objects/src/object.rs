@@ -26,12 +26,12 @@ pub struct Object {
     /// The uid was given, not derived.
     pub uid_given: bool,
     /// Its content.
-    pub content: Content,
+    pub content: ObjectContent,
 }
 
 /// The content of an object, as far as volhost uses it.
 #[derive(Clone, PartialEq)]
-pub enum Content {
+pub enum ObjectContent {
     /// A pod.
     Pod(Arc<PodObject>),
     /// A PersistentVolume.
@@ -58,7 +58,7 @@ pub enum Content {
     VolumeSnapshotContent(Arc<SnapshotContentObject>),
 }
 
-impl fmt::Debug for Content {
+impl fmt::Debug for ObjectContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pod(pod) => pod.fmt(f),
@@ -81,7 +81,7 @@ impl Object {
     /// Returns the pod, if the object is one.
     pub fn pod(&self) -> Option<&Arc<PodObject>> {
         match &self.content {
-            Content::Pod(pod) => Some(pod),
+            ObjectContent::Pod(pod) => Some(pod),
             _ => None,
         }
     }

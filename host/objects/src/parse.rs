@@ -16,8 +16,8 @@ use volhost_model::{PodUid, SpecName};
 use super::error::{FieldError, ManifestError, shorten};
 use super::key::{DEFAULT_NAMESPACE, Kind, ObjectKey, Origin, derived_uid};
 use super::limits::{OBJECTS_PER_FILE, VOLUMES_PER_POD, check_count};
-use super::object::{Content, Object};
-use super::tree::{self, Node, Step, Tree};
+use super::object::{Object, ObjectContent};
+use super::tree::{self, PathStep, TreeNode, TreeValue};
 use super::unknown_fields::{UnknownFields, unknown_fields};
 use super::{claim, csi_driver, ephemeral, keyed, persistent_volume, pod, snapshot, storage_class, volume_attachment};
 use crate::trust_bundle;
@@ -38,12 +38,13 @@ pub struct Parsed {
 /// Reads a manifest: YAML or JSON, one or several documents, each an object or a `List` of objects.
 ///
 /// # Guarantees
-/// All or nothing: an error anywhere yields no object. Never panics. An error shows no value of a Secret.
+/// All or nothing: an error anywhere yields no object. Never panics. An error shows no value of a
+/// Secret.
 ///
 /// # Errors
 /// [`ManifestError`] names `file`, which is for messages only, line and field.
 pub fn parse(file: &str, text: &str) -> Result<Parsed, ManifestError> {
-    let mut reader = Reader { file: file.into(), parsed: Parsed::default() };
+    let mut reader = ManifestReader { file: file.into(), parsed: Parsed::default() };
     let documents = tree::read(file, text)?;
     reader.parsed.is_empty = documents.is_empty();
     for document in documents {
@@ -59,16 +60,16 @@ pub fn parse(file: &str, text: &str) -> Result<Parsed, ManifestError> {
     Ok(reader.parsed)
 }
 
-struct Reader {
+struct ManifestReader {
     file: Arc<str>,
     parsed: Parsed,
 }
 
-impl Reader {
+impl ManifestReader {
     /// Reads one object or list; `above` is its place in the document: empty, or `items[3].`.
-    fn document(&mut self, node: &Node, above: &str) -> Result<(), ManifestError> {
+    fn document(&mut self, node: &TreeNode, above: &str) -> Result<(), ManifestError> {
         let refuse = |error: FieldError| self.refuse(node, above, error);
-        if !matches!(node.value, Tree::Map(_)) {
+        if !matches!(node.value, TreeValue::Map(_)) {
             return Err(refuse(FieldError::other(
                 "",
                 format!("expected an object with apiVersion and kind, found {}", node.kind()),
@@ -81,11 +82,11 @@ impl Reader {
         let (version, kind_name) = (text("apiVersion")?, text("kind")?);
         if let Some(items) = node.get("items").filter(|_| kind_name.ends_with("List")) {
             return match &items.value {
-                Tree::List(items) => items
+                TreeValue::List(items) => items
                     .iter()
                     .enumerate()
                     .try_for_each(|(index, item)| self.document(item, &format!("{above}items[{index}]."))),
-                Tree::Null => Ok(()),
+                TreeValue::Null => Ok(()),
                 _ => Err(refuse(FieldError::other("items", format!("expected a list, found {}", items.kind())))),
             };
         }
@@ -127,14 +128,14 @@ impl Reader {
                 self.file, node.line, object.1.more
             ));
         }
-        if matches!(&object.0.content, Content::VolumeSnapshot(snapshot) if snapshot.content.is_none()) {
+        if matches!(&object.0.content, ObjectContent::VolumeSnapshot(snapshot) if snapshot.content.is_none()) {
             self.parsed.notices.push(format!(
                 "{}:{}: {above}spec.source.persistentVolumeClaimName: volhost makes no snapshots; name the content of one that exists (volumeSnapshotContentName)",
                 self.file,
                 line("spec.source.persistentVolumeClaimName")
             ));
         }
-        if matches!(&object.0.content, Content::VolumeSnapshotContent(content) if content.handle.is_none()) {
+        if matches!(&object.0.content, ObjectContent::VolumeSnapshotContent(content) if content.handle.is_none()) {
             self.parsed.notices.push(format!(
                 "{}:{}: {above}spec.source.volumeHandle: volhost makes no snapshots; name one that exists (snapshotHandle)",
                 self.file,
@@ -146,7 +147,7 @@ impl Reader {
     }
 
     /// Names file and line of what is wrong in the object at `node`.
-    fn refuse(&self, node: &Node, above: &str, error: FieldError) -> ManifestError {
+    fn refuse(&self, node: &TreeNode, above: &str, error: FieldError) -> ManifestError {
         let path = format!("{above}{}", error.path);
         let line = node.line_of(&tree::steps(&error.path)).max(1);
         let path = path.trim_end_matches('.').to_owned();
@@ -154,7 +155,7 @@ impl Reader {
         ManifestError::Field { file: self.file.to_string(), line, path, message: error.problem.to_string() }
     }
 
-    fn object(&self, node: &Node, kind: Kind) -> Result<(Object, UnknownFields), FieldError> {
+    fn object(&self, node: &TreeNode, kind: Kind) -> Result<(Object, UnknownFields), FieldError> {
         let mut raw = node.to_json();
         if !matches!(kind, Kind::ConfigMap | Kind::Secret) {
             numbers_to_quantities(&mut raw);
@@ -169,9 +170,9 @@ impl Reader {
                 check_count("spec.volumes", "volumes", volumes.len(), VOLUMES_PER_POD)?;
                 check_sizes(&volumes)?;
                 ephemeral::check(&volumes)?;
-                let Identity { key, uid, given } = &identity;
+                let ObjectIdentity { key, uid, given } = &identity;
                 let checked = pod::check(typed, uid, *given, key.namespace.clone(), &self.file, volumes, &line_of)?;
-                (Content::Pod(Arc::new(checked)), identity, unknown)
+                (ObjectContent::Pod(Arc::new(checked)), identity, unknown)
             }
             Kind::PersistentVolume => {
                 let typed: k8s::PersistentVolume = decode(&raw, kind)?;
@@ -183,35 +184,35 @@ impl Reader {
                     _ => Map::new(),
                 };
                 let checked = persistent_volume::check(typed, name, &self.file, spec, &line_of)?;
-                (Content::PersistentVolume(Arc::new(checked)), identity, unknown)
+                (ObjectContent::PersistentVolume(Arc::new(checked)), identity, unknown)
             }
             Kind::PersistentVolumeClaim => {
                 let typed: k8s::PersistentVolumeClaim = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
                 let unknown = unknown_fields(&raw, &typed, kind);
-                let Identity { key, uid, given } = &identity;
+                let ObjectIdentity { key, uid, given } = &identity;
                 let checked = claim::check(typed, uid.clone(), *given, key.namespace.clone(), &self.file)?;
-                (Content::Claim(Arc::new(checked)), identity, unknown)
+                (ObjectContent::Claim(Arc::new(checked)), identity, unknown)
             }
             Kind::ConfigMap => {
                 let typed: k8s::ConfigMap = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
                 keyed::check_config_map(&typed)?;
                 let unknown = unknown_fields(&raw, &typed, kind);
-                (Content::ConfigMap(Arc::new(typed)), identity, unknown)
+                (ObjectContent::ConfigMap(Arc::new(typed)), identity, unknown)
             }
             Kind::Secret => {
                 let typed: k8s::Secret = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
                 keyed::check_secret(&typed)?;
                 let unknown = unknown_fields(&raw, &typed, kind);
-                (Content::Secret(Arc::new(typed)), identity, unknown)
+                (ObjectContent::Secret(Arc::new(typed)), identity, unknown)
             }
             Kind::ServiceAccount => {
                 let typed: k8s::ServiceAccount = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
                 let unknown = unknown_fields(&raw, &typed, kind);
-                (Content::ServiceAccount(Arc::new(typed)), identity, unknown)
+                (ObjectContent::ServiceAccount(Arc::new(typed)), identity, unknown)
             }
             Kind::ClusterTrustBundle => {
                 let typed: ClusterTrustBundle = decode(&raw, kind)?;
@@ -219,44 +220,44 @@ impl Reader {
                 let unknown = unknown_fields(&raw, &typed, kind);
                 trust_bundle::check(&typed.spec.trust_bundle)
                     .map_err(|error| FieldError::new("spec.trustBundle", error))?;
-                (Content::ClusterTrustBundle(Arc::new(typed)), identity, unknown)
+                (ObjectContent::ClusterTrustBundle(Arc::new(typed)), identity, unknown)
             }
             Kind::CsiDriver => {
                 let typed: CSIDriver = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
                 let unknown = unknown_fields(&raw, &typed, kind);
                 csi_driver::check(&typed.spec)?;
-                (Content::CsiDriver(Arc::new(typed)), identity, unknown)
+                (ObjectContent::CsiDriver(Arc::new(typed)), identity, unknown)
             }
             Kind::VolumeAttachment => {
                 let typed: VolumeAttachment = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
                 let unknown = unknown_fields(&raw, &typed, kind);
                 let checked = volume_attachment::check(typed, identity.key.name.clone())?;
-                (Content::VolumeAttachment(Arc::new(checked)), identity, unknown)
+                (ObjectContent::VolumeAttachment(Arc::new(checked)), identity, unknown)
             }
             Kind::StorageClass => {
                 let typed: StorageClass = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
                 let unknown = unknown_fields(&raw, &typed, kind);
                 let checked = storage_class::check(typed, identity.key.name.clone(), &self.file)?;
-                (Content::StorageClass(Arc::new(checked)), identity, unknown)
+                (ObjectContent::StorageClass(Arc::new(checked)), identity, unknown)
             }
             Kind::VolumeSnapshot => {
                 let typed: snapshot::VolumeSnapshot = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
                 let unknown = unknown_fields(&raw, &typed, kind);
-                (Content::VolumeSnapshot(Arc::new(snapshot::check(typed)?)), identity, unknown)
+                (ObjectContent::VolumeSnapshot(Arc::new(snapshot::check(typed)?)), identity, unknown)
             }
             Kind::VolumeSnapshotContent => {
                 let typed: snapshot::VolumeSnapshotContent = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
                 let unknown = unknown_fields(&raw, &typed, kind);
-                (Content::VolumeSnapshotContent(Arc::new(snapshot::check_content(typed)?)), identity, unknown)
+                (ObjectContent::VolumeSnapshotContent(Arc::new(snapshot::check_content(typed)?)), identity, unknown)
             }
         };
         let origin = Origin { file: Arc::clone(&self.file), line: node.line };
-        let Identity { key, uid, given } = identity;
+        let ObjectIdentity { key, uid, given } = identity;
         Ok((Object { key, origin, uid, uid_given: given, content }, unknown))
     }
 }
@@ -280,13 +281,13 @@ fn misspelt(name: &str) -> Option<Kind> {
     kinds.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
 }
 
-struct Identity {
+struct ObjectIdentity {
     key: ObjectKey,
     uid: String,
     given: bool,
 }
 
-fn identify(metadata: &ObjectMeta, kind: Kind) -> Result<Identity, FieldError> {
+fn identify(metadata: &ObjectMeta, kind: Kind) -> Result<ObjectIdentity, FieldError> {
     let name = metadata.name.clone().unwrap_or_default();
     if kind == Kind::ClusterTrustBundle {
         // The name of a bundle with a signer begins with the signer's, and a colon.
@@ -294,7 +295,7 @@ fn identify(metadata: &ObjectMeta, kind: Kind) -> Result<Identity, FieldError> {
             check_dns_subdomain("ClusterTrustBundle name", part).map_err(|e| FieldError::new("metadata.name", e))?;
         }
         let key = ObjectKey::new(kind, "", name);
-        return Ok(Identity { given: false, uid: derived_uid(&key), key });
+        return Ok(ObjectIdentity { given: false, uid: derived_uid(&key), key });
     }
     let what = match kind {
         Kind::Pod => "pod name",
@@ -322,18 +323,18 @@ fn identify(metadata: &ObjectMeta, kind: Kind) -> Result<Identity, FieldError> {
     if let Some(uid) = &given {
         PodUid::new(uid.clone()).map_err(|e| FieldError::new("metadata.uid", e))?;
     }
-    Ok(Identity { given: given.is_some(), uid: given.unwrap_or_else(|| derived_uid(&key)), key })
+    Ok(ObjectIdentity { given: given.is_some(), uid: given.unwrap_or_else(|| derived_uid(&key)), key })
 }
 
 fn decode<T: DeserializeOwned>(raw: &Value, kind: Kind) -> Result<T, FieldError> {
     serde_path_to_error::deserialize(raw).map_err(|error| {
-        let steps: Vec<Step> = error
+        let steps: Vec<PathStep> = error
             .path()
             .iter()
             .filter_map(|segment| match segment {
-                serde_path_to_error::Segment::Seq { index } => Some(Step::Index(*index)),
-                serde_path_to_error::Segment::Map { key } => Some(Step::Key(key.clone())),
-                serde_path_to_error::Segment::Enum { variant } => Some(Step::Key(variant.clone())),
+                serde_path_to_error::Segment::Seq { index } => Some(PathStep::Index(*index)),
+                serde_path_to_error::Segment::Map { key } => Some(PathStep::Key(key.clone())),
+                serde_path_to_error::Segment::Enum { variant } => Some(PathStep::Key(variant.clone())),
                 serde_path_to_error::Segment::Unknown => None,
             })
             .collect();

@@ -51,7 +51,8 @@ pub struct PersistentVolumeObject {
     pub capacity: Option<u64>,
     /// `spec.accessModes`.
     pub access_modes: Vec<String>,
-    /// `spec.mountOptions`, or those of the older annotation; each by itself, and none that a volume may not ask for.
+    /// `spec.mountOptions`, or those of the older annotation; each by itself, and none that a
+    /// volume may not ask for.
     pub mount_options: Vec<String>,
     /// `spec.volumeMode`.
     pub volume_mode: VolumeMode,
@@ -67,7 +68,8 @@ pub struct PersistentVolumeObject {
     pub annotations: BTreeMap<String, String>,
     /// `spec.persistentVolumeReclaimPolicy`; `Retain` when absent, as Kubernetes' default.
     pub reclaim_policy: &'static str,
-    /// It was made for the claim that it is kept for, which need not fit otherwise: it may ask for more meanwhile, or have named no class.
+    /// It was made for the claim that it is kept for, which need not fit otherwise: it may ask for
+    /// more meanwhile, or have named no class.
     pub provisioned: bool,
     /// It is on offer: not deleted, released or failed.
     pub available: bool,
@@ -144,7 +146,8 @@ pub(super) fn storage(
 /// The access mode of a volume for one pod alone.
 pub(super) const SINGLE_POD_MODE: &str = "ReadWriteOncePod";
 
-/// Only the four modes that Kubernetes has, and `ReadWriteOncePod` without others, as in Kubernetes.
+/// Only the four modes that Kubernetes has, and `ReadWriteOncePod` without others, as in
+/// Kubernetes.
 pub(super) fn access_modes(modes: Vec<String>, path: &str) -> Result<Vec<String>, FieldError> {
     const MODES: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", SINGLE_POD_MODE];
     if modes.iter().any(|mode| mode == SINGLE_POD_MODE) && modes.iter().any(|mode| mode != SINGLE_POD_MODE) {

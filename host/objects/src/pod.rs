@@ -1,4 +1,5 @@
-//! A pod's manifest, checked: what the populator needs of it and nothing more, since a node may have thousands.
+//! A pod's manifest, checked: what the populator needs of it and nothing more, since a node may
+//! have thousands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use serde_json::{Map, Value};
 use volhost_model::selinux::SelinuxChangePolicy;
 use volhost_model::{FsGroupChangePolicy, OuterName, Pod, PodUid};
 
-use super::environment::Environment;
+use super::environment::ContainerEnvironment;
 use super::error::{FieldError, FieldProblem};
 use super::pod_volume::{PodVolume, VolumeUse};
 use super::volume_uses::{used_volumes, uses};
@@ -31,7 +32,7 @@ pub struct PodObject {
     /// Every place where a container names a volume.
     pub uses: Vec<VolumeUse>,
     /// The environments of the containers that have a `subPathExpr`, by the container's name.
-    pub environments: BTreeMap<String, Environment>,
+    pub environments: BTreeMap<String, ContainerEnvironment>,
     /// `spec.securityContext.seLinuxChangePolicy`.
     pub selinux_change_policy: Option<SelinuxChangePolicy>,
     /// `spec.nodeName`; empty when the pod names none.

@@ -1,4 +1,5 @@
-//! The limits of a pod: memory, as the kubelet sets it on the pod's cgroup, and the node's disk, as it watches it.
+//! The limits of a pod: memory, as the kubelet sets it on the pod's cgroup, and the node's disk, as
+//! it watches it.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +35,9 @@ fn resources(name: &str, written: Option<&k8s::ResourceRequirements>) -> Contain
 const MEMORY: &str = "memory";
 const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 
-/// The pod's limit in bytes: its own if it has one, else what its containers may use together. Init containers run one by one, before
-/// the others and beside the sidecars started before them. None when a container has no limit. `spec.overhead` is added.
+/// The pod's limit in bytes: its own if it has one, else what its containers may use together. Init
+/// containers run one by one, before the others and beside the sidecars started before them. None
+/// when a container has no limit. `spec.overhead` is added.
 pub(super) fn memory_limit(spec: &k8s::PodSpec) -> Result<Option<u64>, FieldError> {
     let overhead = match spec.overhead.as_ref() {
         Some(overhead) => amount(overhead, MEMORY, "spec.overhead")?.unwrap_or(0),
@@ -70,8 +72,8 @@ pub(super) fn memory_limit(spec: &k8s::PodSpec) -> Result<Option<u64>, FieldErro
     Ok((!unlimited).then(|| peak.max(running).saturating_add(overhead)))
 }
 
-/// Returns the disk limit of the pod's containers together, in bytes. As with memory, but a container without a limit adds nothing; none
-/// when no container has one.
+/// Returns the disk limit of the pod's containers together, in bytes. As with memory, but a
+/// container without a limit adds nothing; none when no container has one.
 pub(super) fn ephemeral_storage_limit(spec: &k8s::PodSpec) -> Result<Option<u64>, FieldError> {
     let (mut sidecars, mut peak) = (0_u64, 0_u64);
     for (index, container) in spec.init_containers.iter().flatten().enumerate() {

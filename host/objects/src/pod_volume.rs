@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 use volhost_model::selinux::SelinuxOptions;
 use volhost_model::{ContainerMount, OuterName};
 
-/// A volume of a pod as the manifest has it. The source is raw, since it may be one that only a plugin knows.
+/// A volume of a pod as the manifest has it. The source is raw, since it may be one that only a
+/// plugin knows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodVolume {
     /// Its name.

@@ -1,5 +1,6 @@
-//! Bindings that exist only because the claim had the volume before: of a claim that has grown beyond its volume's capacity, for
-//! example. They cannot be decided again from the objects, so a run hands them to the next.
+//! Bindings that exist only because the claim had the volume before: of a claim that has grown
+//! beyond its volume's capacity, for example. They cannot be decided again from the objects, so a
+//! run hands them to the next.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! VolumeSnapshot and VolumeSnapshotContent, checked: snapshots that exist, as what a new volume begins with.
+//! VolumeSnapshot and VolumeSnapshotContent, checked: snapshots that exist, as what a new volume
+//! begins with.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};

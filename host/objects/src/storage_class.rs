@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::storage::v1 as k8s;
-use volhost_provisioner::terms::Parameters;
+use volhost_provisioner::terms::ClassParameters;
 use volhost_provisioner::{Reclaim, TermsError};
 
 use super::error::{FieldError, shorten};
@@ -29,7 +29,7 @@ pub struct StorageClassObject {
     /// `provisioner`; none for a class without provisioning.
     pub provisioner: Option<String>,
     /// `parameters`, sorted by whom they are for.
-    pub parameters: Parameters,
+    pub parameters: ClassParameters,
     /// `reclaimPolicy`.
     pub reclaim: Reclaim,
     /// `mountOptions`, each by itself, and none that a volume may not ask for.
@@ -74,7 +74,7 @@ pub(super) fn check(typed: k8s::StorageClass, name: String, file: &Arc<str>) -> 
         name,
         file: Arc::clone(file),
         provisioner: provisioner(typed.provisioner)?,
-        parameters: Parameters::read(&all).map_err(refused)?,
+        parameters: ClassParameters::read(&all).map_err(refused)?,
         reclaim,
         mount_options,
         may_grow: typed.allow_volume_expansion.unwrap_or(false),
@@ -130,13 +130,13 @@ fn places(terms: Vec<core::TopologySelectorTerm>) -> Result<Vec<BTreeMap<String,
 mod tests {
     use super::super::tests::{objects, refusal};
     use super::*;
-    use crate::Content;
+    use crate::ObjectContent;
 
     fn class(text: &str) -> Arc<StorageClassObject> {
         let head = "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: { name: fast }\n";
         let all = objects(&format!("{head}{text}"));
         match &all[0].content {
-            Content::StorageClass(class) => class.clone(),
+            ObjectContent::StorageClass(class) => class.clone(),
             other => panic!("{other:?}"),
         }
     }

@@ -9,7 +9,7 @@ use volhost_model::PodUid;
 use super::binding::{Bindings, Unbound};
 use super::claim::ClaimObject;
 use super::key::{Kind, ObjectKey};
-use super::object::{Content, Object};
+use super::object::{Object, ObjectContent};
 use super::persistent_volume::PersistentVolumeObject;
 use super::pod::PodObject;
 use super::pod_volume::PodVolume;
@@ -20,7 +20,7 @@ use super::volume_attachment::VolumeAttachmentObject;
 
 /// Where objects come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum ObjectSource {
     /// The manifest folder; the object's [`Origin`](super::Origin) says which file.
     Manifest,
     /// A request on the socket.
@@ -58,7 +58,7 @@ pub enum Conflict {
 
 /// The effects of a change of objects on pods.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Applied {
+pub struct StoreEffects {
     /// Pods that are gone: deleted, or made again under another uid.
     pub gone: Vec<PodUid>,
     /// Pods to resolve again: new, changed, or with a claim or PersistentVolume that changed.
@@ -67,20 +67,21 @@ pub struct Applied {
     pub source_changed: BTreeSet<ObjectKey>,
     /// Controllers' reports of attachments are to be resolved again.
     pub attachments_changed: bool,
-    /// Objects that were not taken. Those of the manifest folder wait until the name or uid is free.
+    /// Objects that were not taken. Those of the manifest folder wait until the name or uid is
+    /// free.
     pub conflicts: Vec<Conflict>,
 }
 
 #[derive(Debug)]
-struct Entry {
-    source: Source,
+struct StoreEntry {
+    source: ObjectSource,
     object: Arc<Object>,
 }
 
 /// All objects, by key. Of several objects with one key, one counts.
 #[derive(Debug, Default)]
 pub struct ObjectStore {
-    entries: BTreeMap<ObjectKey, Entry>,
+    entries: BTreeMap<ObjectKey, StoreEntry>,
     /// Objects of the manifest folder whose key or uid another object has.
     waiting: BTreeMap<ObjectKey, Arc<Object>>,
     uids: BTreeMap<String, ObjectKey>,
@@ -105,12 +106,12 @@ impl ObjectStore {
     }
 
     /// Where the object of this key comes from.
-    pub fn source(&self, key: &ObjectKey) -> Option<Source> {
+    pub fn source(&self, key: &ObjectKey) -> Option<ObjectSource> {
         self.entries.get(key).map(|entry| entry.source)
     }
 
     /// The objects that come from this source.
-    pub fn keys_of(&self, source: Source) -> impl Iterator<Item = &ObjectKey> {
+    pub fn keys_of(&self, source: ObjectSource) -> impl Iterator<Item = &ObjectKey> {
         self.entries.iter().filter(move |(_, entry)| entry.source == source).map(|(key, _)| key)
     }
 
@@ -134,7 +135,7 @@ impl ObjectStore {
         let first = ObjectKey::new(Kind::VolumeAttachment, "", "");
         let of_kind = self.entries.range(first..).take_while(|(key, _)| key.kind == Kind::VolumeAttachment);
         of_kind.filter_map(|(key, entry)| match &entry.object.content {
-            Content::VolumeAttachment(attachment) => Some((key, attachment)),
+            ObjectContent::VolumeAttachment(attachment) => Some((key, attachment)),
             _ => None,
         })
     }
@@ -148,7 +149,7 @@ impl ObjectStore {
     /// Every claim, by namespace and name.
     pub fn claims(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<ClaimObject>)> {
         self.of_kind(Kind::PersistentVolumeClaim).filter_map(|(key, object)| match &object.content {
-            Content::Claim(claim) => Some((key, claim)),
+            ObjectContent::Claim(claim) => Some((key, claim)),
             _ => None,
         })
     }
@@ -156,7 +157,7 @@ impl ObjectStore {
     /// Every PersistentVolume, by name, and the claim that is bound to it.
     pub fn persistent_volumes(&self) -> impl Iterator<Item = (&Arc<PersistentVolumeObject>, Option<&ObjectKey>)> {
         self.of_kind(Kind::PersistentVolume).filter_map(|(key, object)| match &object.content {
-            Content::PersistentVolume(volume) => Some((volume, self.bindings.of_volume(&key.name))),
+            ObjectContent::PersistentVolume(volume) => Some((volume, self.bindings.of_volume(&key.name))),
             _ => None,
         })
     }
@@ -164,7 +165,7 @@ impl ObjectStore {
     /// Every StorageClass, by name.
     pub fn storage_classes(&self) -> impl Iterator<Item = &StorageClassObject> {
         self.of_kind(Kind::StorageClass).filter_map(|(_, object)| match &object.content {
-            Content::StorageClass(class) => Some(class.as_ref()),
+            ObjectContent::StorageClass(class) => Some(class.as_ref()),
             _ => None,
         })
     }
@@ -189,7 +190,7 @@ impl ObjectStore {
     /// The PersistentVolume of this name, and the claim that is bound to it.
     pub fn persistent_volume(&self, name: &str) -> Option<(&Arc<PersistentVolumeObject>, Option<ObjectKey>)> {
         match &self.get(&ObjectKey::persistent_volume(name))?.content {
-            Content::PersistentVolume(volume) => Some((volume, self.bindings.of_volume(name).cloned())),
+            ObjectContent::PersistentVolume(volume) => Some((volume, self.bindings.of_volume(name).cloned())),
             _ => None,
         }
     }
@@ -201,7 +202,7 @@ impl ObjectStore {
     pub fn volume_of_claim(&self, claim: &ObjectKey) -> Option<Result<&Arc<PersistentVolumeObject>, &Unbound>> {
         match self.bindings.of_claim(claim)? {
             Ok(name) => match &self.get(&ObjectKey::persistent_volume(name.as_str()))?.content {
-                Content::PersistentVolume(volume) => Some(Ok(volume)),
+                ObjectContent::PersistentVolume(volume) => Some(Ok(volume)),
                 _ => None,
             },
             Err(unbound) => Some(Err(unbound)),
@@ -218,11 +219,12 @@ impl ObjectStore {
         self.bindings.restore(retained);
     }
 
-    /// Whether the object could be taken from this source now; for requests that are all or nothing.
+    /// Whether the object could be taken from this source now; for requests that are all or
+    /// nothing.
     ///
     /// # Errors
     /// The [`Conflict`] that [`ObjectStore::apply`] would report.
-    pub fn check(&self, source: Source, object: &Object) -> Result<(), Conflict> {
+    pub fn check(&self, source: ObjectSource, object: &Object) -> Result<(), Conflict> {
         let (origin, key) = (object.origin.to_string(), object.key.to_string());
         if let Some(entry) = self.entries.get(&object.key).filter(|entry| entry.source != source) {
             return Err(Conflict::Key { origin, key, holder: entry.object.origin.to_string() });
@@ -236,17 +238,18 @@ impl ObjectStore {
         }
     }
 
-    /// Takes in what a source says has changed, and says what that means for pods. An object is only removed by the source that has it.
+    /// Takes in what a source says has changed, and says what that means for pods. An object is
+    /// only removed by the source that has it.
     pub fn apply(
         &mut self,
-        source: Source,
+        source: ObjectSource,
         upserted: Vec<Arc<Object>>,
         removed: impl IntoIterator<Item = ObjectKey>,
-    ) -> Applied {
-        let mut applied = Applied::default();
+    ) -> StoreEffects {
+        let mut applied = StoreEffects::default();
         let mut touched = BTreeSet::new();
         for key in removed {
-            if source == Source::Manifest {
+            if source == ObjectSource::Manifest {
                 self.waiting.remove(&key);
             }
             if self.source(&key) == Some(source) {
@@ -255,7 +258,7 @@ impl ObjectStore {
             }
         }
         for object in upserted {
-            if source == Source::Manifest {
+            if source == ObjectSource::Manifest {
                 self.waiting.remove(&object.key);
             }
             match self.check(source, &object) {
@@ -265,21 +268,25 @@ impl ObjectStore {
                 }
                 Err(conflict) => {
                     applied.conflicts.push(conflict);
-                    if source == Source::Manifest {
-                        // The file no longer has the object that it replaces, but its deletion was not stated: it stays
-                        // (rule R2).
+                    if source == ObjectSource::Manifest {
+                        // The file no longer has the object that it replaces, but its deletion was
+                        // not stated: it stays (rule R2).
                         self.waiting.insert(object.key.clone(), object);
                     }
                 }
             }
         }
-        let free: Vec<_> =
-            self.waiting.values().filter(|object| self.check(Source::Manifest, object).is_ok()).cloned().collect();
+        let free: Vec<_> = self
+            .waiting
+            .values()
+            .filter(|object| self.check(ObjectSource::Manifest, object).is_ok())
+            .cloned()
+            .collect();
         for object in free {
-            if self.check(Source::Manifest, &object).is_ok() {
+            if self.check(ObjectSource::Manifest, &object).is_ok() {
                 self.waiting.remove(&object.key);
                 touched.insert(object.key.clone());
-                self.put_in(Source::Manifest, object, &mut applied);
+                self.put_in(ObjectSource::Manifest, object, &mut applied);
             }
         }
         self.follow(&touched, &mut applied);
@@ -290,7 +297,7 @@ impl ObjectStore {
         applied
     }
 
-    fn take_out(&mut self, key: &ObjectKey, applied: &mut Applied) {
+    fn take_out(&mut self, key: &ObjectKey, applied: &mut StoreEffects) {
         let Some(entry) = self.entries.remove(key) else { return };
         self.forget_references(&entry.object);
         if let Some(pod) = entry.object.pod() {
@@ -298,14 +305,14 @@ impl ObjectStore {
         }
     }
 
-    fn put_in(&mut self, source: Source, object: Arc<Object>, applied: &mut Applied) {
+    fn put_in(&mut self, source: ObjectSource, object: Arc<Object>, applied: &mut StoreEffects) {
         let key = object.key.clone();
         let before = self.entries.remove(&key);
         if let Some(before) = &before {
             self.forget_references(&before.object);
         }
         match &object.content {
-            Content::Pod(pod) => {
+            ObjectContent::Pod(pod) => {
                 match before.as_ref().and_then(|before| before.object.pod()) {
                     Some(old) if old.pod.uid != pod.pod.uid => applied.gone.push(old.pod.uid.clone()),
                     Some(_) => {
@@ -318,19 +325,19 @@ impl ObjectStore {
                     self.users.entry(referred).or_default().insert(key.clone());
                 }
             }
-            Content::PersistentVolume(volume) => {
+            ObjectContent::PersistentVolume(volume) => {
                 for secret in references::of_persistent_volume(volume) {
                     self.secret_users.entry(secret).or_default().insert(key.name.clone());
                 }
             }
             _ => {}
         }
-        self.entries.insert(key, Entry { source, object });
+        self.entries.insert(key, StoreEntry { source, object });
     }
 
     fn forget_references(&mut self, object: &Object) {
         match &object.content {
-            Content::Pod(pod) => {
+            ObjectContent::Pod(pod) => {
                 if self.uids.get(&object.uid) == Some(&object.key) {
                     self.uids.remove(&object.uid);
                 }
@@ -338,7 +345,7 @@ impl ObjectStore {
                     drop_user(&mut self.users, &referred, &object.key);
                 }
             }
-            Content::PersistentVolume(volume) => {
+            ObjectContent::PersistentVolume(volume) => {
                 for secret in references::of_persistent_volume(volume) {
                     drop_user(&mut self.secret_users, &secret, &object.key.name);
                 }
@@ -347,8 +354,9 @@ impl ObjectStore {
         }
     }
 
-    /// Decides bindings anew if that may matter, and finds the pods that depend on what was touched.
-    fn follow(&mut self, touched: &BTreeSet<ObjectKey>, applied: &mut Applied) {
+    /// Decides bindings anew if that may matter, and finds the pods that depend on what was
+    /// touched.
+    fn follow(&mut self, touched: &BTreeSet<ObjectKey>, applied: &mut StoreEffects) {
         let mut claims = BTreeSet::new();
         if touched.iter().any(|key| matches!(key.kind, Kind::PersistentVolume | Kind::PersistentVolumeClaim)) {
             let next = self.decide_bindings();
@@ -405,11 +413,13 @@ impl ObjectStore {
     fn decide_bindings(&self) -> Bindings {
         let of_kind = |kind| self.entries.values().filter(move |entry| entry.object.key.kind == kind);
         let claims: Vec<_> = of_kind(Kind::PersistentVolumeClaim)
-            .filter_map(|entry| if let Content::Claim(claim) = &entry.object.content { Some(claim) } else { None })
+            .filter_map(
+                |entry| if let ObjectContent::Claim(claim) = &entry.object.content { Some(claim) } else { None },
+            )
             .collect();
         let volumes = of_kind(Kind::PersistentVolume)
             .filter_map(|entry| {
-                if let Content::PersistentVolume(volume) = &entry.object.content {
+                if let ObjectContent::PersistentVolume(volume) = &entry.object.content {
                     Some((volume.name.as_str(), volume))
                 } else {
                     None

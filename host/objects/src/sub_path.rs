@@ -15,7 +15,7 @@ pub(crate) enum SubPathError {
     #[error("{0:?} must not contain '..'")]
     Parent(String),
     /// A part of it is no file name.
-    #[error("has a part that is no file name: it holds NUL, or more than {MAX_NAME_BYTES} bytes")]
+    #[error("has a part that is no file name: it contains NUL, or has more than {MAX_NAME_BYTES} bytes")]
     NoFileName,
 }
 

@@ -15,38 +15,39 @@ const MAX_NODES: usize = 2_000_000;
 const MAX_DEPTH: usize = 64;
 /// Documents in one file.
 const MAX_DOCUMENTS: usize = 100_000;
-/// Nodes that aliases (`*name`) may add to one file: enough for every honest use, and far from an expansion bomb.
+/// Nodes that aliases (`*name`) may add to one file: enough for every honest use, and far from an
+/// expansion bomb.
 const MAX_ALIAS_NODES: usize = 100_000;
 
 /// A value with the line it begins at.
 #[derive(Debug, Clone)]
-pub(super) struct Node {
+pub(super) struct TreeNode {
     /// From 1; 0 when unknown.
     pub(super) line: u32,
-    pub(super) value: Tree,
+    pub(super) value: TreeValue,
 }
 
 /// The content of a node.
 #[derive(Debug, Clone)]
-pub(super) enum Tree {
+pub(super) enum TreeValue {
     Null,
     Bool(bool),
     Number(Number),
     Text(String),
-    List(Vec<Node>),
-    Map(Vec<(String, Node)>),
+    List(Vec<TreeNode>),
+    Map(Vec<(String, TreeNode)>),
 }
 
 /// One step into a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     Key(String),
     Index(usize),
 }
 
-/// Reads every document of `text`; empty documents are left out. Numbers with a leading zero are octal, as Kubernetes reads file
-/// modes; only `true` and `false` are booleans.
-pub(super) fn read(file: &str, text: &str) -> Result<Vec<Node>, ManifestError> {
+/// Reads every document of `text`; empty documents are left out. Numbers with a leading zero are
+/// octal, as Kubernetes reads file modes; only `true` and `false` are booleans.
+pub(super) fn read(file: &str, text: &str) -> Result<Vec<TreeNode>, ManifestError> {
     if let Some(document) = read_compact_json(text) {
         return Ok(vec![document]);
     }
@@ -64,7 +65,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Vec<Node>, ManifestError> {
         with_snippet: false,
         emit_comments: false,
     };
-    serde_saphyr::from_multiple_with_options::<Node>(text, options).map_err(|error| ManifestError::Syntax {
+    serde_saphyr::from_multiple_with_options::<TreeNode>(text, options).map_err(|error| ManifestError::Syntax {
         file: file.to_owned(),
         line: error.location().map_or(0, |at| at.line()),
         column: error.location().map_or(0, |at| at.column()),
@@ -72,18 +73,18 @@ pub(super) fn read(file: &str, text: &str) -> Result<Vec<Node>, ManifestError> {
     })
 }
 
-/// JSON on one line, as programs write it: the same tree several times faster, and every line is the first. What is wrong with it is
-/// left for the YAML parser to say.
-fn read_compact_json(text: &str) -> Option<Node> {
+/// JSON on one line, as programs write it: the same tree several times faster, and every line is
+/// the first. What is wrong with it is left for the YAML parser to say.
+fn read_compact_json(text: &str) -> Option<TreeNode> {
     let text = text.trim_end();
     if !text.starts_with('{') || text.contains('\n') {
         return None;
     }
-    serde_json::from_str::<FirstLine>(text).ok().map(Node::from)
+    serde_json::from_str::<FirstLine>(text).ok().map(TreeNode::from)
 }
 
 /// A node of the first line.
-struct FirstLine(Tree);
+struct FirstLine(TreeValue);
 
 impl<'de> Deserialize<'de> for FirstLine {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -91,7 +92,7 @@ impl<'de> Deserialize<'de> for FirstLine {
     }
 }
 
-impl From<FirstLine> for Node {
+impl From<FirstLine> for TreeNode {
     fn from(FirstLine(value): FirstLine) -> Self {
         Self { line: 1, value }
     }
@@ -109,11 +110,11 @@ fn describe(error: &Error) -> String {
     }
 }
 
-impl Node {
+impl TreeNode {
     /// The entry of this key, if the node is a map and has it.
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
         match &self.value {
-            Tree::Map(entries) => entries.iter().find(|(name, _)| name == key).map(|(_, node)| node),
+            TreeValue::Map(entries) => entries.iter().find(|(name, _)| name == key).map(|(_, node)| node),
             _ => None,
         }
     }
@@ -121,18 +122,18 @@ impl Node {
     /// The entry of this key as text.
     pub(super) fn text(&self, key: &str) -> Option<&str> {
         match &self.get(key)?.value {
-            Tree::Text(text) => Some(text),
+            TreeValue::Text(text) => Some(text),
             _ => None,
         }
     }
 
     /// The line of the node at `path`, or of the nearest one above it that exists.
-    pub(super) fn line_of(&self, path: &[Step]) -> u32 {
+    pub(super) fn line_of(&self, path: &[PathStep]) -> u32 {
         let mut node = self;
         for step in path {
             let next = match (step, &node.value) {
-                (Step::Key(key), Tree::Map(_)) => node.get(key),
-                (Step::Index(index), Tree::List(items)) => items.get(*index),
+                (PathStep::Key(key), TreeValue::Map(_)) => node.get(key),
+                (PathStep::Index(index), TreeValue::List(items)) => items.get(*index),
                 _ => None,
             };
             match next {
@@ -146,12 +147,12 @@ impl Node {
     /// The value without lines.
     pub(super) fn to_json(&self) -> Value {
         match &self.value {
-            Tree::Null => Value::Null,
-            Tree::Bool(value) => Value::Bool(*value),
-            Tree::Number(value) => Value::Number(value.clone()),
-            Tree::Text(value) => Value::String(value.clone()),
-            Tree::List(items) => Value::Array(items.iter().map(Self::to_json).collect()),
-            Tree::Map(entries) => {
+            TreeValue::Null => Value::Null,
+            TreeValue::Bool(value) => Value::Bool(*value),
+            TreeValue::Number(value) => Value::Number(value.clone()),
+            TreeValue::Text(value) => Value::String(value.clone()),
+            TreeValue::List(items) => Value::Array(items.iter().map(Self::to_json).collect()),
+            TreeValue::Map(entries) => {
                 Value::Object(entries.iter().map(|(key, node)| (key.clone(), node.to_json())).collect::<Map<_, _>>())
             }
         }
@@ -160,109 +161,110 @@ impl Node {
     /// Names the kind of value, for a message.
     pub(super) fn kind(&self) -> &'static str {
         match self.value {
-            Tree::Null => "nothing",
-            Tree::Bool(_) => "a boolean",
-            Tree::Number(_) => "a number",
-            Tree::Text(_) => "a text",
-            Tree::List(_) => "a list",
-            Tree::Map(_) => "a map",
+            TreeValue::Null => "nothing",
+            TreeValue::Bool(_) => "a boolean",
+            TreeValue::Number(_) => "a number",
+            TreeValue::Text(_) => "a text",
+            TreeValue::List(_) => "a list",
+            TreeValue::Map(_) => "a map",
         }
     }
 }
 
 /// `spec.volumes[0].emptyDir`, from the steps.
-pub(super) fn path_text(path: &[Step]) -> String {
+pub(super) fn path_text(path: &[PathStep]) -> String {
     let mut text = String::new();
     for step in path {
         match step {
-            Step::Key(key) if text.is_empty() => text.push_str(key),
-            Step::Key(key) => text.extend([".", key]),
-            Step::Index(index) => text.push_str(&format!("[{index}]")),
+            PathStep::Key(key) if text.is_empty() => text.push_str(key),
+            PathStep::Key(key) => text.extend([".", key]),
+            PathStep::Index(index) => text.push_str(&format!("[{index}]")),
         }
     }
     text
 }
 
-/// The steps of `spec.volumes[0].emptyDir`. Keys of our own making: no dots or brackets within them.
-pub(super) fn steps(path: &str) -> Vec<Step> {
+/// The steps of `spec.volumes[0].emptyDir`. Keys of our own making: no dots or brackets within
+/// them.
+pub(super) fn steps(path: &str) -> Vec<PathStep> {
     let mut steps = Vec::new();
     for part in path.split('.') {
         let mut pieces = part.split('[');
-        steps.extend(pieces.next().filter(|key| !key.is_empty()).map(|key| Step::Key(key.to_owned())));
-        steps.extend(pieces.filter_map(|piece| piece.trim_end_matches(']').parse().ok()).map(Step::Index));
+        steps.extend(pieces.next().filter(|key| !key.is_empty()).map(|key| PathStep::Key(key.to_owned())));
+        steps.extend(pieces.filter_map(|piece| piece.trim_end_matches(']').parse().ok()).map(PathStep::Index));
     }
     steps
 }
 
-impl<'de> Deserialize<'de> for Node {
+impl<'de> Deserialize<'de> for TreeNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = Spanned::<Tree>::deserialize(deserializer)?;
+        let spanned = Spanned::<TreeValue>::deserialize(deserializer)?;
         Ok(Self { line: u32::try_from(spanned.referenced.line()).unwrap_or(u32::MAX), value: spanned.value })
     }
 }
 
-impl<'de> Deserialize<'de> for Tree {
+impl<'de> Deserialize<'de> for TreeValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TreeVisitor::<Node>(PhantomData))
+        deserializer.deserialize_any(TreeVisitor::<TreeNode>(PhantomData))
     }
 }
 
 /// Reads a tree whose nodes are read as `N`.
 struct TreeVisitor<N>(PhantomData<N>);
 
-impl<'de, N: Deserialize<'de> + Into<Node>> Visitor<'de> for TreeVisitor<N> {
-    type Value = Tree;
+impl<'de, N: Deserialize<'de> + Into<TreeNode>> Visitor<'de> for TreeVisitor<N> {
+    type Value = TreeValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value that JSON has too")
     }
 
-    fn visit_unit<E>(self) -> Result<Tree, E> {
-        Ok(Tree::Null)
+    fn visit_unit<E>(self) -> Result<TreeValue, E> {
+        Ok(TreeValue::Null)
     }
 
-    fn visit_none<E>(self) -> Result<Tree, E> {
-        Ok(Tree::Null)
+    fn visit_none<E>(self) -> Result<TreeValue, E> {
+        Ok(TreeValue::Null)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree, D::Error> {
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<TreeValue, D::Error> {
         deserializer.deserialize_any(self)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
-        Ok(Tree::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<TreeValue, E> {
+        Ok(TreeValue::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
-        Ok(Tree::Number(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<TreeValue, E> {
+        Ok(TreeValue::Number(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
-        Ok(Tree::Number(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<TreeValue, E> {
+        Ok(TreeValue::Number(value.into()))
     }
 
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Tree, E> {
-        Number::from_f64(value).map(Tree::Number).ok_or_else(|| E::custom("a number that is not finite"))
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<TreeValue, E> {
+        Number::from_f64(value).map(TreeValue::Number).ok_or_else(|| E::custom("a number that is not finite"))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
-        Ok(Tree::Text(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<TreeValue, E> {
+        Ok(TreeValue::Text(value.to_owned()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Tree, E> {
-        Ok(Tree::Text(value))
+    fn visit_string<E>(self, value: String) -> Result<TreeValue, E> {
+        Ok(TreeValue::Text(value))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tree, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TreeValue, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = seq.next_element::<N>()? {
             items.push(item.into());
         }
-        Ok(Tree::List(items))
+        Ok(TreeValue::List(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
-        let mut entries: Vec<(String, Node)> = Vec::new();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TreeValue, A::Error> {
+        let mut entries: Vec<(String, TreeNode)> = Vec::new();
         let mut seen = std::collections::BTreeSet::new();
         while let Some(key) = map.next_key::<String>()? {
             // The parser refuses equal keys; `1` and `"1"` differ in YAML and are one key in JSON.
@@ -272,7 +274,7 @@ impl<'de, N: Deserialize<'de> + Into<Node>> Visitor<'de> for TreeVisitor<N> {
             let value = map.next_value::<N>()?;
             entries.push((key, value.into()));
         }
-        Ok(Tree::Map(entries))
+        Ok(TreeValue::Map(entries))
     }
 }
 
@@ -287,7 +289,7 @@ mod tests {
         // A line break sends the same text through the YAML parser.
         let slow = read("f", &format!("\n{json}")).unwrap();
         assert_eq!(fast.to_json(), slow[0].to_json());
-        assert_eq!(fast.line_of(&[Step::Key("a".into()), Step::Key("b".into()), Step::Index(1)]), 1);
+        assert_eq!(fast.line_of(&[PathStep::Key("a".into()), PathStep::Key("b".into()), PathStep::Index(1)]), 1);
     }
 
     #[test]

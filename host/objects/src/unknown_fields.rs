@@ -1,4 +1,5 @@
-//! Fields that a manifest has and its kind lacks: most often a slip of the pen, which Kubernetes' own tools warn of.
+//! Fields that a manifest has and its kind lacks: most often a slip of the pen, which Kubernetes'
+//! own tools warn of.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -17,8 +18,8 @@ pub(super) struct UnknownFields {
     pub(super) more: usize,
 }
 
-/// Paths of the fields of `written` that did not reach `understood`. A volume's source is left out: it may be one that only a plugin
-/// knows, and the populator says so if none does.
+/// Paths of the fields of `written` that did not reach `understood`. A volume's source is left out:
+/// it may be one that only a plugin knows, and the populator says so if none does.
 pub(super) fn unknown_fields(written: &Value, understood: &impl Serialize, kind: Kind) -> UnknownFields {
     let mut found = UnknownFields::default();
     if let Ok(understood) = serde_json::to_value(understood) {

@@ -1,4 +1,5 @@
-//! A VolumeAttachment's manifest, checked: what a controller wants attached to a node, and what has become of it.
+//! A VolumeAttachment's manifest, checked: what a controller wants attached to a node, and what has
+//! become of it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,8 @@ use volhost_model::names::check_dns_subdomain;
 
 use super::error::FieldError;
 
-/// `errorCode` of a controller that has no place for another volume on the node: gRPC's `RESOURCE_EXHAUSTED`.
+/// `errorCode` of a controller that has no place for another volume on the node: gRPC's
+/// `RESOURCE_EXHAUSTED`.
 const RESOURCE_EXHAUSTED: i32 = 8;
 
 /// A VolumeAttachment of a source.

@@ -10,7 +10,7 @@ use super::sub_path::{check_descends, plain};
 
 /// The container of a volume mount, for its checks.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Of<'a> {
+pub(super) struct CheckedContainer<'a> {
     /// The container's name.
     pub(super) container: &'a str,
     /// It is privileged.
@@ -20,7 +20,12 @@ pub(super) struct Of<'a> {
 }
 
 /// Checks one entry; `path` is its field.
-pub(super) fn check(mount: &k8s::VolumeMount, of: Of<'_>, index: usize, path: &str) -> Result<MountUse, FieldError> {
+pub(super) fn check(
+    mount: &k8s::VolumeMount,
+    of: CheckedContainer<'_>,
+    index: usize,
+    path: &str,
+) -> Result<MountUse, FieldError> {
     let field = |name: &str| format!("{path}.{name}");
     let sub_path = mount.sub_path.as_deref().filter(|text| !text.is_empty());
     let sub_path_expr = mount.sub_path_expr.as_deref().filter(|text| !text.is_empty());
@@ -58,7 +63,7 @@ pub(super) fn check(mount: &k8s::VolumeMount, of: Of<'_>, index: usize, path: &s
 
 fn propagation(
     mount: &k8s::VolumeMount,
-    of: Of<'_>,
+    of: CheckedContainer<'_>,
     field: &dyn Fn(&str) -> String,
 ) -> Result<MountPropagation, FieldError> {
     const FIELD: &str = "mountPropagation";

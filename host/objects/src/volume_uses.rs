@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1 as k8s;
 use volhost_model::OuterName;
 
-use super::environment::Environment;
+use super::environment::ContainerEnvironment;
 use super::error::FieldError;
 use super::pod_volume::{PodVolume, VolumeUse};
 use super::{selinux, volume_mounts};
@@ -13,7 +13,7 @@ use super::{selinux, volume_mounts};
 /// The fields that containers and ephemeral containers share here.
 struct Container<'a> {
     path: String,
-    of: volume_mounts::Of<'a>,
+    of: volume_mounts::CheckedContainer<'a>,
     mounts: &'a [k8s::VolumeMount],
     security: Option<&'a k8s::SecurityContext>,
     devices: &'a [k8s::VolumeDevice],
@@ -21,11 +21,12 @@ struct Container<'a> {
     env_from: Option<&'a [k8s::EnvFromSource]>,
 }
 
-/// Every place where a container names a volume, and the environments of the containers that have a `subPathExpr`.
+/// Every place where a container names a volume, and the environments of the containers that have a
+/// `subPathExpr`.
 pub(super) fn uses(
     spec: &k8s::PodSpec,
     line_of: &dyn Fn(&str) -> u32,
-) -> Result<(Vec<VolumeUse>, BTreeMap<String, Environment>), FieldError> {
+) -> Result<(Vec<VolumeUse>, BTreeMap<String, ContainerEnvironment>), FieldError> {
     let name = |path: &str, field: &str, name: &str| {
         let path = format!("{path}.{field}");
         OuterName::new(name).map_err(|e| FieldError::new(path, e))
@@ -47,7 +48,7 @@ pub(super) fn uses(
             if mount.sub_path_expr.is_some() {
                 environments
                     .entry(container.of.container.to_owned())
-                    .or_insert_with(|| Environment::new(container.env, container.env_from));
+                    .or_insert_with(|| ContainerEnvironment::new(container.env, container.env_from));
             }
             uses.push(VolumeUse { volume, as_device: false, path, line, selinux: labels.clone(), mount: Some(mount) });
         }
@@ -75,7 +76,7 @@ fn containers(spec: &k8s::PodSpec) -> impl Iterator<Item = Container<'_>> {
         let privileged = privileged(one.security_context.as_ref());
         Container {
             path: format!("spec.{list}[{index}]"),
-            of: volume_mounts::Of { container: &one.name, privileged, ephemeral: false },
+            of: volume_mounts::CheckedContainer { container: &one.name, privileged, ephemeral: false },
             mounts: one.volume_mounts.as_deref().unwrap_or_default(),
             security: one.security_context.as_ref(),
             devices: one.volume_devices.as_deref().unwrap_or_default(),
@@ -87,7 +88,7 @@ fn containers(spec: &k8s::PodSpec) -> impl Iterator<Item = Container<'_>> {
         let privileged = privileged(one.security_context.as_ref());
         Container {
             path: format!("spec.ephemeralContainers[{index}]"),
-            of: volume_mounts::Of { container: &one.name, privileged, ephemeral: true },
+            of: volume_mounts::CheckedContainer { container: &one.name, privileged, ephemeral: true },
             mounts: one.volume_mounts.as_deref().unwrap_or_default(),
             security: one.security_context.as_ref(),
             devices: one.volume_devices.as_deref().unwrap_or_default(),

@@ -1,5 +1,5 @@
-//! Puts plugins into service and retires them: when a file was loaded, when the operator's grants have
-//! changed, when the file is gone.
+//! Puts plugins into service and retires them: when a file was loaded, when the operator's grants
+//! have changed, when the file is gone.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use tracing::warn;
 use volhost_model::names::PluginName;
 use volhost_runtime::{GrantBindings, GrantPolicy, LoadError, LoadProblem, Plugin};
 
-use super::claims::{Claim, Rival};
+use super::claims::{RivalClaim, SourceClaim};
 use super::refusals::{RegistryError, missing};
-use super::registry::{PluginRegistry, State};
+use super::registry::{PluginRegistry, RegistryState};
 
 impl PluginRegistry {
     /// Loads the file and puts its plugin into service, in place of an older version from the same
@@ -24,8 +24,8 @@ impl PluginRegistry {
     }
 
     /// Puts the plugin of a loaded file into service, in place of an older version from the same
-    /// file, or keeps the reason why there is none. None: the plugin claims a name or source without an
-    /// owner, and waits for [`PluginRegistry::settle`]. Blocking: writes to the disk.
+    /// file, or keeps the reason why there is none. None: the plugin claims a name or source
+    /// without an owner, and waits for [`PluginRegistry::settle`]. Blocking: writes to the disk.
     ///
     /// # Errors
     /// [`RegistryError`]; the version loaded before stays in service.
@@ -46,7 +46,7 @@ impl PluginRegistry {
     /// loaded. If several files claim the same, it refuses all of them, whichever was loaded first.
     pub fn settle(&self) -> Vec<(PathBuf, Result<PluginName, RegistryError>)> {
         let candidates = std::mem::take(&mut self.write().candidates);
-        let rivals: Vec<Rival> = candidates.iter().map(|(file, plugin)| Rival::new(file, plugin)).collect();
+        let rivals: Vec<RivalClaim> = candidates.iter().map(|(file, plugin)| RivalClaim::new(file, plugin)).collect();
         let mut outcomes = Vec::with_capacity(candidates.len());
         for (file, plugin) in &candidates {
             let outcome = self.put_into_service(file, plugin, Some(&rivals)).map(|_| plugin.info().name.clone());
@@ -78,7 +78,8 @@ impl PluginRegistry {
         }
     }
 
-    /// The refusal of a file that lacks a grant or an approval: pending, if an older version of its plugin runs.
+    /// The refusal of a file that lacks a grant or an approval: pending, if an older version of its
+    /// plugin runs.
     fn pending(&self, file: &Path, error: LoadError) -> RegistryError {
         let (plugin, version, digest) = match error.problem.as_ref() {
             LoadProblem::NotGranted(refused) => (&refused.plugin, &refused.version, &refused.digest),
@@ -147,16 +148,16 @@ impl PluginRegistry {
         &self,
         file: &Path,
         plugin: &Arc<Plugin>,
-        rivals: Option<&[Rival]>,
+        rivals: Option<&[RivalClaim]>,
     ) -> Result<Option<PluginName>, RegistryError> {
         let info = plugin.info();
         let name = info.name.clone();
         // Files are taken in one by one, so that nothing changes meanwhile. What is settled is
-        // written to the disk: no lock may be held over that which the engine's loop needs.
+        // written to the disk: no lock may be held over that which the event loop needs.
         let claim = self.claim(&self.read(), file, plugin, rivals)?;
         let first = match claim {
-            Claim::Good(first) => first,
-            Claim::Open => {
+            SourceClaim::Good(first) => first,
+            SourceClaim::Open => {
                 self.write().candidates.insert(file.to_owned(), Arc::clone(plugin));
                 return Ok(None);
             }
@@ -206,7 +207,7 @@ impl PluginRegistry {
     }
 }
 
-impl State {
+impl RegistryState {
     fn retire(&mut self, name: &PluginName) {
         if let Some(plugin) = self.ready.remove(name) {
             self.retired.insert(name.clone(), plugin);

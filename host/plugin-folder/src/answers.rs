@@ -23,12 +23,12 @@ pub struct Question {
     key: QuestionKey,
     plugin: Arc<Plugin>,
     spec: Arc<VolumeSpec>,
-    basis: Basis,
+    basis: AnswerInputs,
 }
 
 /// The outcome of a question.
 #[derive(Debug)]
-pub struct Answer {
+pub struct IdentifyAnswer {
     question: Question,
     /// None if the plugin was not asked, because it is quarantined.
     outcome: Option<Result<Identified, CallError>>,
@@ -36,7 +36,7 @@ pub struct Answer {
 
 /// What an answer means for the pods that wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meaning {
+pub enum AnswerEffect {
     /// It differs from the answer before, or is out of date already: the pods are resolved again.
     New,
     /// It equals the answer before: nothing waits any more.
@@ -47,7 +47,7 @@ pub enum Meaning {
 
 /// The inputs of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Basis {
+struct AnswerInputs {
     /// The plugin's code.
     digest: String,
     /// The revision of the objects.
@@ -59,13 +59,13 @@ struct Basis {
 /// Why a plugin gave no answer, for the user.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
-pub(super) struct Refusal(String);
+pub(super) struct IdentifyError(String);
 
 /// The cached answer for one volume.
 #[derive(Debug, Default)]
 struct CachedAnswer {
     /// The last answer, and its inputs.
-    answer: Option<(Result<Identified, Refusal>, Basis)>,
+    answer: Option<(Result<Identified, IdentifyError>, AnswerInputs)>,
     is_asked: bool,
     /// Refusals in a row.
     refusals: u32,
@@ -114,7 +114,8 @@ impl IdentifiedVolumes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has plugins asked again after a driver has changed: its capabilities are an input of answers.
+    /// Has plugins asked again after a driver has changed: its capabilities are an input of
+    /// answers.
     pub(super) fn driver_changed(&self) {
         self.lock().drivers += 1;
     }
@@ -128,9 +129,9 @@ impl IdentifiedVolumes {
         spec: &Arc<VolumeSpec>,
         revision: u64,
         may_ask: bool,
-    ) -> Option<Result<Identified, Refusal>> {
+    ) -> Option<Result<Identified, IdentifyError>> {
         let mut answers = self.lock();
-        let basis = Basis { digest: plugin.info().digest.clone(), revision, drivers: answers.drivers };
+        let basis = AnswerInputs { digest: plugin.info().digest.clone(), revision, drivers: answers.drivers };
         let question = Question { key, plugin: Arc::clone(plugin), spec: Arc::clone(spec), basis };
         answers.look_up(question, may_ask)
     }
@@ -158,10 +159,10 @@ impl IdentifiedVolumes {
 
     /// Caches an answer. `digest` is that of the plugin that is ready now, `revision` that of the
     /// objects.
-    pub(super) fn take(&self, answer: Answer, digest: String, revision: u64, now: Instant) -> Meaning {
-        let Answer { question, outcome } = answer;
-        let Some(outcome) = outcome else { return Meaning::New };
-        let current = Basis { digest, revision, drivers: question.basis.drivers };
+    pub(super) fn take(&self, answer: IdentifyAnswer, digest: String, revision: u64, now: Instant) -> AnswerEffect {
+        let IdentifyAnswer { question, outcome } = answer;
+        let Some(outcome) = outcome else { return AnswerEffect::New };
+        let current = AnswerInputs { digest, revision, drivers: question.basis.drivers };
         self.lock().take(question, outcome, current, now)
     }
 
@@ -201,7 +202,7 @@ impl Question {
     }
 }
 
-impl Answer {
+impl IdentifyAnswer {
     /// The plugin that was asked.
     pub fn plugin(&self) -> &PluginName {
         &self.question.key.0
@@ -236,7 +237,7 @@ impl Answer {
 
 impl Answers {
     /// See [`IdentifiedVolumes::look_up`].
-    fn look_up(&mut self, question: Question, may_ask: bool) -> Option<Result<Identified, Refusal>> {
+    fn look_up(&mut self, question: Question, may_ask: bool) -> Option<Result<Identified, IdentifyError>> {
         let key = question.key.clone();
         let known = self.cached.get_or_insert_mut(key.clone(), CachedAnswer::default);
         let is_current = known.answer.as_ref().is_some_and(|(_, basis)| *basis == question.basis)
@@ -249,8 +250,8 @@ impl Answers {
             }
             self.open.push(question);
         }
-        // A plugin that is not asked gives no answer; when it may be asked again, everything is resolved
-        // again.
+        // A plugin that is not asked gives no answer; when it may be asked again, everything is
+        // resolved again.
         if known.is_asked || may_ask && known.retry_at.is_some() {
             self.awaited.insert(key);
         }
@@ -271,19 +272,19 @@ impl Answers {
         &mut self,
         question: Question,
         outcome: Result<Identified, CallError>,
-        current: Basis,
+        current: AnswerInputs,
         now: Instant,
-    ) -> Meaning {
+    ) -> AnswerEffect {
         let Question { key, basis, .. } = question;
         self.unanswered.remove(&key);
         let drivers = self.drivers;
         // A question that was forgotten meanwhile is asked again.
-        let Some(known) = self.cached.peek_mut(&key) else { return Meaning::New };
+        let Some(known) = self.cached.peek_mut(&key) else { return AnswerEffect::New };
         known.is_asked = false;
         if let Some(at) = known.retry_at.take() {
             self.retries.remove(&(at, key.clone()));
         }
-        let answer = outcome.map_err(|error| Refusal(error.message()));
+        let answer = outcome.map_err(|error| IdentifyError(error.message()));
         match &answer {
             Ok(_) => known.refusals = 0,
             Err(_) => {
@@ -294,13 +295,13 @@ impl Answers {
             }
         }
         let is_same = known.answer.as_ref().is_some_and(|(before, _)| *before == answer);
-        let is_current = basis == Basis { drivers, ..current };
+        let is_current = basis == AnswerInputs { drivers, ..current };
         let is_refusal = answer.is_err();
         known.answer = Some((answer, basis));
         match (is_same && is_current, is_refusal) {
-            (false, _) => Meaning::New,
-            (true, false) => Meaning::Same,
-            (true, true) => Meaning::SameRefusal,
+            (false, _) => AnswerEffect::New,
+            (true, false) => AnswerEffect::Same,
+            (true, true) => AnswerEffect::SameRefusal,
         }
     }
 

@@ -1,5 +1,6 @@
-//! The approvals of this node: which content uses a grant that names none, and which plugin serves a source that
-//! several could claim. They outlive the daemon and the machine, so that the order of a start decides nothing again.
+//! The approvals of this node: which content uses a grant that names none, and which plugin serves
+//! a source that several could claim. They outlive the daemon and the machine, so that the order of
+//! a start decides nothing again.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -38,7 +39,7 @@ pub enum ApprovalsError {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Settled {
+struct ApprovedContent {
     /// The content that uses the grant of a plugin: the first that did.
     bound: BTreeMap<String, String>,
     /// The content that had a plugin's name last.
@@ -53,39 +54,39 @@ pub struct Approvals {
     kernel: Arc<dyn Kernel>,
     /// The root folder; an error if it could not be opened a second time.
     root: Result<Directory, Arc<KernelError>>,
-    record: Mutex<Record>,
+    record: Mutex<ApprovalRecord>,
 }
 
 /// The record, and where it is kept.
 #[derive(Debug)]
-struct Record {
+struct ApprovalRecord {
     /// Why it cannot be kept, if it cannot: it is opened again before the next change.
     folder: Result<Directory, Arc<KernelError>>,
-    settled: Settled,
+    settled: ApprovedContent,
 }
 
-impl Record {
+impl ApprovalRecord {
     /// Reads the record. If it cannot be read, nothing is settled.
     fn open(kernel: &dyn Kernel, root: &Directory) -> Self {
         match Self::read(kernel, root) {
             Ok((folder, settled)) => Self { folder: Ok(folder), settled },
             Err(error) => {
                 warn!(%error, "the record of approved plugins, {FOLDER}/{FILE}, cannot be used");
-                Self { folder: Err(Arc::new(error)), settled: Settled::default() }
+                Self { folder: Err(Arc::new(error)), settled: ApprovedContent::default() }
             }
         }
     }
 
-    fn read(kernel: &dyn Kernel, root: &Directory) -> Result<(Directory, Settled), KernelError> {
+    fn read(kernel: &dyn Kernel, root: &Directory) -> Result<(Directory, ApprovedContent), KernelError> {
         let folder = kernel.make_dirs(root, Path::new(FOLDER), FOLDER_MODE)?;
         for name in kernel.names(&folder)?.iter().filter(|name| volhost_kernel::is_temporary(name)) {
             kernel.remove_file(&folder, name)?;
         }
         let bytes = kernel.read_file(&folder, OsStr::new(FILE), RECORD_BYTES)?;
-        let settled = bytes.map_or_else(Settled::default, |bytes| {
+        let settled = bytes.map_or_else(ApprovedContent::default, |bytes| {
             serde_json::from_slice(&bytes).unwrap_or_else(|error| {
                 warn!(%error, "{FOLDER}/{FILE} is damaged: grants without sha256 are bound to the plugins that are there now");
-                Settled::default()
+                ApprovedContent::default()
             })
         });
         Ok((folder, settled))
@@ -93,25 +94,26 @@ impl Record {
 }
 
 impl Approvals {
-    /// Reads what was settled before, below this root. A damaged record is reported, and counts as empty. Where the folder cannot be
-    /// read or made, nothing is settled, so that no grant without `sha256` can be used.
+    /// Reads what was settled before, below this root. A damaged record is reported, and counts as
+    /// empty. Where the folder cannot be read or made, nothing is settled, so that no grant without
+    /// `sha256` can be used.
     pub fn open(kernel: Arc<dyn Kernel>, root: &Directory) -> Self {
-        let record = Record::open(&*kernel, root);
+        let record = ApprovalRecord::open(&*kernel, root);
         let root = kernel.try_clone(root).map_err(Arc::new);
         Self { kernel, root, record: Mutex::new(record) }
     }
 
-    fn record(&self) -> MutexGuard<'_, Record> {
+    fn record(&self) -> MutexGuard<'_, ApprovalRecord> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The record, opened again if it could not be used before: the disk may have been full.
-    fn usable_record(&self) -> MutexGuard<'_, Record> {
+    fn usable_record(&self) -> MutexGuard<'_, ApprovalRecord> {
         let mut record = self.record();
         if record.folder.is_err()
             && let Ok(root) = &self.root
         {
-            *record = Record::open(&*self.kernel, root);
+            *record = ApprovalRecord::open(&*self.kernel, root);
         }
         record
     }
@@ -131,7 +133,8 @@ impl Approvals {
         self.record().settled.sources.clone()
     }
 
-    /// Keeps that the plugin of this content is in service and serves these sources. `binds`: it uses a grant that names no content.
+    /// Keeps that the plugin of this content is in service and serves these sources. `binds`: it
+    /// uses a grant that names no content.
     ///
     /// # Errors
     /// [`ApprovalsError`]; then nothing is settled.
@@ -156,7 +159,8 @@ impl Approvals {
         self.replace(&mut record, new)
     }
 
-    /// Forgets the bindings of plugins that have no such grant any more: a new grant is a new decision.
+    /// Forgets the bindings of plugins that have no such grant any more: a new grant is a new
+    /// decision.
     pub(super) fn keep_bound(&self, binds: impl Fn(&PluginName) -> bool) {
         let mut record = self.usable_record();
         let mut new = record.settled.clone();
@@ -166,7 +170,7 @@ impl Approvals {
         }
     }
 
-    fn replace(&self, record: &mut Record, new: Settled) -> Result<(), ApprovalsError> {
+    fn replace(&self, record: &mut ApprovalRecord, new: ApprovedContent) -> Result<(), ApprovalsError> {
         if record.settled == new {
             return Ok(());
         }

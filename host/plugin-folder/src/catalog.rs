@@ -62,7 +62,7 @@ impl PluginCatalog for PluginRegistry {
 
 /// What the node does with a volume before a pod can use it.
 #[derive(Debug, Default)]
-struct OnNode {
+struct NodeBehaviour {
     /// The plugin's name for it; none for a volume that is its pod's alone.
     name: Option<String>,
     attachable: bool,
@@ -76,13 +76,14 @@ struct OnNode {
 }
 
 impl PluginRegistry {
-    /// A plugin that neither attaches nor stages nor uses the pod's other volumes is not asked: its answer would change nothing here.
-    fn on_node(&self, plugin: &Arc<Plugin>, spec: &Arc<VolumeSpec>) -> Result<OnNode, NoChoice> {
+    /// A plugin that neither attaches nor stages nor uses the pod's other volumes is not asked: its
+    /// answer would change nothing here.
+    fn on_node(&self, plugin: &Arc<Plugin>, spec: &Arc<VolumeSpec>) -> Result<NodeBehaviour, NoChoice> {
         let stages = if spec.is_block() { Capability::BlockMapper } else { Capability::Stager };
         let (attaches, stages) = (plugin.exports(Capability::Attacher), plugin.exports(stages));
         let uses_others = plugin.info().imports.iter().any(|import| import == POD_VOLUMES);
         if !attaches && !stages && !uses_others {
-            return Ok(OnNode::default());
+            return Ok(NodeBehaviour::default());
         }
         let answer = self.identified(plugin, spec)?;
         let (needs, refreshed) = (answer.needs, answer.refreshed);
@@ -98,7 +99,7 @@ impl PluginRegistry {
         // A device is always staged first.
         let stageable = stages && (spec.is_block() || answer.stageable.unwrap_or(true));
         if !attachable && !stageable {
-            return Ok(OnNode { needs, refreshed, ..OnNode::default() });
+            return Ok(NodeBehaviour { needs, refreshed, ..NodeBehaviour::default() });
         }
         let plugin = &plugin.info().name;
         let name = answer.name.ok_or_else(|| {
@@ -107,7 +108,16 @@ impl PluginRegistry {
         let (selinux_mount, attach_limit) = (answer.selinux_mount, answer.attach_limit);
         let attach_limit_of = answer.attach_limit_of.map(|(names, limit)| NamedLimit { names, limit });
         let name = Some(name);
-        Ok(OnNode { name, attachable, stageable, selinux_mount, attach_limit, attach_limit_of, refreshed, needs })
+        Ok(NodeBehaviour {
+            name,
+            attachable,
+            stageable,
+            selinux_mount,
+            attach_limit,
+            attach_limit_of,
+            refreshed,
+            needs,
+        })
     }
 }
 

@@ -1,5 +1,6 @@
-//! Which of the loaded files may have the name and the sources that their plugins claim. The order in which files are loaded
-//! decides nothing: an approved plugin keeps what it has, and of several new claimants none gets it.
+//! Which of the loaded files may have the name and the sources that their plugins claim. The order
+//! in which files are loaded decides nothing: an approved plugin keeps what it has, and of several
+//! new claimants none gets it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,19 +9,19 @@ use volhost_model::PluginName;
 use volhost_runtime::{Plugin, SourceRight};
 
 use super::refusals::RegistryError;
-use super::registry::{PluginRegistry, State};
-use super::rights::{Right, SourceRights};
+use super::registry::{PluginRegistry, RegistryState};
+use super::rights::{ClaimRight, SourceRights};
 
 /// Another file of the same scan whose claims are open.
 #[derive(Debug)]
-pub(super) struct Rival {
+pub(super) struct RivalClaim {
     pub(super) file: PathBuf,
     pub(super) name: PluginName,
     pub(super) sources: Vec<String>,
     pub(super) digest: String,
 }
 
-impl Rival {
+impl RivalClaim {
     pub(super) fn new(file: &Path, plugin: &Plugin) -> Self {
         let info = plugin.info();
         let (name, sources, digest) = (info.name.clone(), info.sources.clone(), info.digest.clone());
@@ -30,18 +31,18 @@ impl Rival {
 
 /// What is to become of a file whose plugin may run.
 #[derive(Debug)]
-pub(super) enum Claim {
+pub(super) enum SourceClaim {
     /// It may run, and owns these of its sources because no other plugin does.
     Good(Vec<String>),
     /// It claims something that is still free. Another file of the same scan may claim it, too.
     Open,
 }
 
-impl State {
-    /// Decides again which plugin serves which source. The plugin with the best right serves it; the
-    /// order in which the plugins came into service does not matter.
+impl RegistryState {
+    /// Decides again which plugin serves which source. The plugin with the best right serves it;
+    /// the order in which the plugins came into service does not matter.
     pub(super) fn assign_sources(&mut self, rights: &SourceRights) {
-        let mut sources: BTreeMap<String, (PluginName, Right)> = BTreeMap::new();
+        let mut sources: BTreeMap<String, (PluginName, ClaimRight)> = BTreeMap::new();
         for (name, plugin) in &self.ready {
             for source in &plugin.info().sources {
                 let Some(right) = rights.of(source, name, &self.unrecorded) else { continue };
@@ -66,15 +67,16 @@ impl PluginRegistry {
         SourceRights::new(self.runtime.grants(), self.approvals.owners())
     }
 
-    /// Checks what the plugin of a file claims against what others have. With `rivals`, the other files of the scan that wait, open claims
-    /// are decided. A source that another plugin serves by a better right is no reason to refuse it.
+    /// Checks what the plugin of a file claims against what others have. With `rivals`, the other
+    /// files of the scan that wait, open claims are decided. A source that another plugin serves by
+    /// a better right is no reason to refuse it.
     pub(super) fn claim(
         &self,
-        state: &State,
+        state: &RegistryState,
         file: &Path,
         plugin: &Plugin,
-        rivals: Option<&[Rival]>,
-    ) -> Result<Claim, RegistryError> {
+        rivals: Option<&[RivalClaim]>,
+    ) -> Result<SourceClaim, RegistryError> {
         let info = plugin.info();
         let mut open = self.check_name(state, file, plugin, rivals)?;
         let grants = self.runtime.grants();
@@ -96,7 +98,7 @@ impl PluginRegistry {
                 SourceRight::Granted => {}
                 SourceRight::Shipped => {
                     let other = state.sources.get(source).filter(|(by, _)| *by != info.name);
-                    if let Some((by, Right::Shipped)) = other {
+                    if let Some((by, ClaimRight::Shipped)) = other {
                         return Err(taken(source, by.clone()));
                     }
                 }
@@ -128,16 +130,17 @@ impl PluginRegistry {
                 SourceRight::GrantedToSeveral(plugins) => return Err(contested(source, plugins)),
             }
         }
-        if open && rivals.is_none() { Ok(Claim::Open) } else { Ok(Claim::Good(first)) }
+        if open && rivals.is_none() { Ok(SourceClaim::Open) } else { Ok(SourceClaim::Good(first)) }
     }
 
-    /// Whether the file may have its plugin's name; true when that is open as long as other files of the scan may claim it.
+    /// Whether the file may have its plugin's name; true when that is open as long as other files
+    /// of the scan may claim it.
     fn check_name(
         &self,
-        state: &State,
+        state: &RegistryState,
         file: &Path,
         plugin: &Plugin,
-        rivals: Option<&[Rival]>,
+        rivals: Option<&[RivalClaim]>,
     ) -> Result<bool, RegistryError> {
         let info = plugin.info();
         match state.ready.get(&info.name) {
@@ -152,7 +155,8 @@ impl PluginRegistry {
             return Ok(false);
         }
         // Two files of one content are the same plugin.
-        let is_rival = |rival: &&Rival| rival.name == info.name && rival.digest != info.digest && rival.file != file;
+        let is_rival =
+            |rival: &&RivalClaim| rival.name == info.name && rival.digest != info.digest && rival.file != file;
         match rivals.unwrap_or_default().iter().find(is_rival) {
             Some(rival) => Err(RegistryError::NameContested { name: info.name.clone(), other: rival.file.clone() }),
             None => Ok(true),
@@ -161,7 +165,7 @@ impl PluginRegistry {
 }
 
 /// The plugins that claim a source which has no owner, sorted: this one and its rivals.
-fn claimants(source: &str, plugin: &PluginName, rivals: &[Rival]) -> Vec<PluginName> {
+fn claimants(source: &str, plugin: &PluginName, rivals: &[RivalClaim]) -> Vec<PluginName> {
     let rivals = rivals.iter().filter(|rival| rival.sources.iter().any(|theirs| theirs == source));
     let mut plugins: Vec<PluginName> = rivals.map(|rival| rival.name.clone()).chain([plugin.clone()]).collect();
     plugins.sort();

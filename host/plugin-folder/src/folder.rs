@@ -14,12 +14,12 @@ use volhost_folder_watch::{Below, FolderWatch, changed};
 use volhost_model::PluginName;
 
 use super::grant_file::GrantFile;
-use super::loader::{Loaded, Loader, Progress};
+use super::loader::{Loaded, Loader, LoaderProgress};
 use super::refusals::RegistryError;
 use super::registry::{PluginChanges, PluginRegistry};
 
 /// Distinguishes a file from an older one of the same name.
-type Stamp = (FileStamp, Option<FileStamp>);
+type PluginStamp = (FileStamp, Option<FileStamp>);
 type FileStamp = (u64, u64, Option<SystemTime>);
 
 /// How long the first scan may delay the start for plugins whose code is cached. Loading one
@@ -44,11 +44,11 @@ impl Drop for StopCompiling {
     }
 }
 
-/// Scans the plugin folder, loads what is new or changed, retires what is gone, and does so again whenever the folder changes,
-/// until `shutdown`. What changed goes to `changes`; the first scan is sent even when it found
-/// nothing, and as soon as no file but those that must be compiled is left to load. `reload` asks
-/// for another scan, and gives plugins that are quarantined or were refused by the compiler another
-/// chance.
+/// Scans the plugin folder, loads what is new or changed, retires what is gone, and does so again
+/// whenever the folder changes, until `shutdown`. What changed goes to `changes`; the first scan is
+/// sent even when it found nothing, and as soon as no file but those that must be compiled is left
+/// to load. `reload` asks for another scan, and gives plugins that are quarantined or were refused
+/// by the compiler another chance.
 pub async fn watch(
     folder: PathBuf,
     registry: Arc<PluginRegistry>,
@@ -123,8 +123,8 @@ pub async fn watch(
 }
 
 /// Reads the operator's grants again, on a thread that may block. Returns the files that are to be
-/// loaded again, none if the grants are what they were; a file of grants that cannot be used changes
-/// nothing.
+/// loaded again, none if the grants are what they were; a file of grants that cannot be used
+/// changes nothing.
 async fn reread(grants: &mut Option<GrantFile>, registry: &Arc<PluginRegistry>) -> Option<Vec<PathBuf>> {
     let file = grants.take()?;
     let registry = Arc::clone(registry);
@@ -148,7 +148,7 @@ async fn reread(grants: &mut Option<GrantFile>, registry: &Arc<PluginRegistry>) 
 struct Folder {
     path: PathBuf,
     registry: Arc<PluginRegistry>,
-    seen: BTreeMap<PathBuf, Stamp>,
+    seen: BTreeMap<PathBuf, PluginStamp>,
     loader: Loader,
     /// Files that were refused, perhaps for a name or source that another file had: something has
     /// changed since, and they are loaded once more when all else is.
@@ -201,7 +201,7 @@ impl Folder {
     }
 
     /// Takes what the loader reports.
-    async fn take(&mut self, progress: Progress, found: &mut PluginChanges) {
+    async fn take(&mut self, progress: LoaderProgress, found: &mut PluginChanges) {
         for file in progress.compiling.into_iter().filter(|file| self.seen.contains_key(file)) {
             info!(file = %file.display(), "plugin is being compiled");
             self.registry.is_being_compiled(&file);
@@ -233,7 +233,8 @@ impl Folder {
         }
     }
 
-    /// Whether files were refused because the record could not be written, and none is being loaded.
+    /// Whether files were refused because the record could not be written, and none is being
+    /// loaded.
     fn waits_for_record(&self) -> bool {
         self.loader.is_idle() && !self.registry.not_recorded().is_empty()
     }
@@ -256,27 +257,32 @@ impl Folder {
     }
 }
 
-/// The outcome of a file: the plugin in service, none while that is to be settled; and the plugin that was retired.
-struct Admitted {
+/// The outcome of a file: the plugin in service, none while that is to be settled; and the plugin
+/// that was retired.
+struct AdmittedFile {
     file: PathBuf,
     outcome: Result<Option<PluginName>, RegistryError>,
     retired: Option<PluginName>,
 }
 
 /// Takes the outcome of a file into the registry.
-fn admit(registry: &PluginRegistry, (file, loaded): Loaded) -> Admitted {
+fn admit(registry: &PluginRegistry, (file, loaded): Loaded) -> AdmittedFile {
     let outcome = registry.admit(&file, loaded);
     admitted(registry, file, outcome)
 }
 
 /// Retires the plugin of a file that may not run any more.
-fn admitted(registry: &PluginRegistry, file: PathBuf, outcome: Result<Option<PluginName>, RegistryError>) -> Admitted {
+fn admitted(
+    registry: &PluginRegistry,
+    file: PathBuf,
+    outcome: Result<Option<PluginName>, RegistryError>,
+) -> AdmittedFile {
     let retired = outcome.as_ref().err().and_then(|error| registry.retire_ungranted(&file, error));
-    Admitted { file, outcome, retired }
+    AdmittedFile { file, outcome, retired }
 }
 
 /// Logs and reports the outcome of a file.
-fn note(Admitted { file, outcome, retired }: Admitted, found: &mut PluginChanges) {
+fn note(AdmittedFile { file, outcome, retired }: AdmittedFile, found: &mut PluginChanges) {
     match outcome {
         Ok(None) => found.waiting.push(file),
         Ok(Some(name)) => {
@@ -291,7 +297,7 @@ fn note(Admitted { file, outcome, retired }: Admitted, found: &mut PluginChanges
     }
 }
 
-fn list(folder: &Path) -> std::io::Result<BTreeMap<PathBuf, Stamp>> {
+fn list(folder: &Path) -> std::io::Result<BTreeMap<PathBuf, PluginStamp>> {
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();

@@ -11,7 +11,8 @@ use volhost_runtime::{GrantPolicy, ShippedPlugins};
 #[derive(Debug)]
 pub struct GrantFile {
     path: PathBuf,
-    /// The plugins that get the built-in grants: the daemon's own option, which the file does not change.
+    /// The plugins that get the built-in grants: the daemon's own option, which the file does not
+    /// change.
     shipped: ShippedPlugins,
 }
 

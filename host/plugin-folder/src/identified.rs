@@ -21,15 +21,17 @@ use sha2::{Digest, Sha256};
 use volhost_model::VolumeSpec;
 use volhost_runtime::{Identified, Plugin};
 
-use super::answers::{Answer, Meaning, Question, QuestionKey};
+use super::answers::{AnswerEffect, IdentifyAnswer, Question, QuestionKey};
 use super::registry::PluginRegistry;
 use volhost_objects::populate::NoChoice;
 
-/// How long `identify` may run. An honest plugin takes microseconds; the rest is for a busy machine.
+/// How long `identify` may run. An honest plugin takes microseconds; the rest is for a busy
+/// machine.
 const TIME: Duration = Duration::from_secs(1);
 
 impl PluginRegistry {
-    /// Has plugins asked again after a driver has changed: its capabilities are an input of answers.
+    /// Has plugins asked again after a driver has changed: its capabilities are an input of
+    /// answers.
     pub fn forget_identified(&self) {
         self.identified.driver_changed();
     }
@@ -37,7 +39,8 @@ impl PluginRegistry {
     /// Returns the plugin's cached answer for the volume. Runs no plugin code.
     ///
     /// # Errors
-    /// For the user: the field that is wrong, how the plugin failed, or that it has not answered yet.
+    /// For the user: the field that is wrong, how the plugin failed, or that it has not answered
+    /// yet.
     pub(super) fn identified(&self, plugin: &Arc<Plugin>, spec: &Arc<VolumeSpec>) -> Result<Identified, NoChoice> {
         let name = &plugin.info().name;
         let text = serde_json::to_vec(spec.as_ref()).map_err(|error| error.to_string())?;
@@ -71,21 +74,21 @@ impl PluginRegistry {
         self.identified.is_asking()
     }
 
-    /// Asks the question. Blocks for as long as the plugin's code runs. A plugin that was quarantined
-    /// while the question waited for a thread is not called.
-    pub fn ask(&self, question: Question) -> Answer {
+    /// Asks the question. Blocks for as long as the plugin's code runs. A plugin that was
+    /// quarantined while the question waited for a thread is not called.
+    pub fn ask(&self, question: Question) -> IdentifyAnswer {
         let is_quarantined = self.quarantined(question.plugin()).is_some();
         let outcome = (!is_quarantined).then(|| question.ask(&self.call(TIME)));
-        Answer::new(question, outcome)
+        IdentifyAnswer::new(question, outcome)
     }
 
     /// Caches an answer. Returns its question, what it means, and whether the plugin is quarantined
     /// by it.
-    pub fn take_answer(&self, answer: Answer) -> (QuestionKey, Meaning, bool) {
+    pub fn take_answer(&self, answer: IdentifyAnswer) -> (QuestionKey, AnswerEffect, bool) {
         let key = answer.key().clone();
         let Some(outcome) = answer.outcome() else {
             self.identified.withdraw(&key);
-            return (key, Meaning::New, false);
+            return (key, AnswerEffect::New, false);
         };
         let quarantined = self.note_answer(&key.0, &answer.volume(), outcome.as_ref().err());
         let digest = self.ready(&key.0).map(|plugin| plugin.info().digest.clone()).unwrap_or_default();

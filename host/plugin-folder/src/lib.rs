@@ -1,5 +1,5 @@
-//! The plugin folder: which `.wasm` files are loaded, which plugin serves which volume source, and what happens when a file is
-//! replaced or removed.
+//! The plugin folder: which `.wasm` files are loaded, which plugin serves which volume source, and
+//! what happens when a file is replaced or removed.
 //!
 //! ```text
 //!             file appears            file replaced: new operations use the new one,
@@ -10,19 +10,21 @@
 //!      Failed              Retired: only unpublishes and unstages, until its last volume is gone
 //! ```
 //!
-//! A plugin that misbehaves with one volume after another is *Quarantined*: it publishes nothing until its file is replaced, or an operator
-//! sends SIGHUP. It still unpublishes volumes.
+//! A plugin that misbehaves with one volume after another is *Quarantined*: it publishes nothing
+//! until its file is replaced, or an operator sends SIGHUP. It still unpublishes volumes.
 //!
-//! A new version that asks for more than is granted is *PendingApproval*: the version before keeps running until the operator grants it. Grants are read again
-//! when their file changes. A plugin whose grant no longer covers what it imports is retired.
+//! A new version that asks for more than is granted is *PendingApproval*: the version before keeps
+//! running until the operator grants it. Grants are read again when their file changes. A plugin
+//! whose grant no longer covers what it imports is retired.
 //!
 //! A plugin whose name or source is new to the node is *Waiting* until every other file is loaded:
 //! another file may claim the same.
 //!
-//! A plugin whose code is not cached is *Compiling* first, in the background. A refusal of the compiler
-//! is remembered, and tried again on SIGHUP.
+//! A plugin whose code is not cached is *Compiling* first, in the background. A refusal of the
+//! compiler is remembered, and tried again on SIGHUP.
 //!
-//! Names, sources and grants belong to content that was approved, not to the plugin that is loaded first: [`Approvals`] keeps what was settled.
+//! Names, sources and grants belong to content that was approved, not to the plugin that is loaded
+//! first: [`Approvals`] keeps what was settled.
 //!
 //! A file that cannot be loaded never removes the version that was loaded before.
 #![forbid(unsafe_code)]
@@ -44,7 +46,7 @@ mod slots;
 mod source;
 mod views;
 
-pub use answers::{Answer, Meaning, Question, QuestionKey};
+pub use answers::{AnswerEffect, IdentifyAnswer, Question, QuestionKey};
 pub use approvals::{Approvals, ApprovalsError};
 pub use folder::watch;
 pub use grant_file::GrantFile;

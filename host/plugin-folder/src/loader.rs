@@ -26,15 +26,15 @@ pub(super) type Loaded = (PathBuf, Result<Arc<Plugin>, LoadError>);
 /// The files that are being loaded.
 #[derive(Debug)]
 pub(super) struct Loader {
-    steps: Steps,
-    reports: mpsc::UnboundedSender<Report>,
-    reported: mpsc::UnboundedReceiver<Report>,
+    steps: LoadSteps,
+    reports: mpsc::UnboundedSender<LoaderReport>,
+    reported: mpsc::UnboundedReceiver<LoaderReport>,
     loading: BTreeMap<PathBuf, Loading>,
 }
 
 /// The steps from a file to a plugin, and their slots.
 #[derive(Debug, Clone)]
-struct Steps {
+struct LoadSteps {
     registry: Arc<PluginRegistry>,
     /// One slot for each processor.
     hash: Arc<Slots>,
@@ -53,14 +53,14 @@ struct Loading {
 }
 
 #[derive(Debug)]
-enum Report {
+enum LoaderReport {
     Compiling(PathBuf),
     Loaded(Box<Loaded>),
 }
 
 /// What has happened since it was asked last.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct LoaderProgress {
     /// Files whose plugins have to be compiled.
     pub(super) compiling: Vec<PathBuf>,
     /// The outcomes of files, by their names.
@@ -72,7 +72,7 @@ impl Loader {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let (reports, reported) = mpsc::unbounded_channel();
         let (hash, read) = (Slots::new(processors), Slots::new(processors));
-        let steps = Steps { registry, hash, read, compile: Slots::new(compilers()) };
+        let steps = LoadSteps { registry, hash, read, compile: Slots::new(compilers()) };
         Self { steps, reports, reported, loading: BTreeMap::new() }
     }
 
@@ -87,7 +87,7 @@ impl Loader {
         tokio::spawn(async move {
             let loaded = steps.load(&file, &reports).await;
             // The receiver goes only when the host stops.
-            let _ = reports.send(Report::Loaded(Box::new((file, loaded))));
+            let _ = reports.send(LoaderReport::Loaded(Box::new((file, loaded))));
         });
     }
 
@@ -108,8 +108,8 @@ impl Loader {
     }
 
     /// Waits until there is something to report. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Progress {
-        let mut progress = Progress::default();
+    pub(super) async fn next(&mut self) -> LoaderProgress {
+        let mut progress = LoaderProgress::default();
         // The loader has a sender itself, so the channel never closes.
         let Some(first) = self.reported.recv().await else { return progress };
         self.take(first, &mut progress);
@@ -120,15 +120,15 @@ impl Loader {
         progress
     }
 
-    fn take(&mut self, report: Report, progress: &mut Progress) {
+    fn take(&mut self, report: LoaderReport, progress: &mut LoaderProgress) {
         match report {
-            Report::Compiling(file) => {
+            LoaderReport::Compiling(file) => {
                 if let Some(loading) = self.loading.get_mut(&file) {
                     loading.is_compiling = true;
                 }
                 progress.compiling.push(file);
             }
-            Report::Loaded(loaded) => match self.loading.remove(&loaded.0) {
+            LoaderReport::Loaded(loaded) => match self.loading.remove(&loaded.0) {
                 Some(Loading { again: true, .. }) => self.start(loaded.0),
                 _ => progress.loaded.push(*loaded),
             },
@@ -136,8 +136,8 @@ impl Loader {
     }
 }
 
-impl Steps {
-    async fn load(self, file: &Path, reports: &mpsc::UnboundedSender<Report>) -> Result<Arc<Plugin>, LoadError> {
+impl LoadSteps {
+    async fn load(self, file: &Path, reports: &mpsc::UnboundedSender<LoaderReport>) -> Result<Arc<Plugin>, LoadError> {
         let rank = self.rank(file).await;
         let slot = self.read.take(rank).await;
         let (registry, path) = (Arc::clone(&self.registry), file.to_owned());
@@ -146,7 +146,7 @@ impl Steps {
         if let Some(plugin) = read.unwrap_or_else(|_| Err(fault(file)))? {
             return Ok(plugin);
         }
-        let _ = reports.send(Report::Compiling(file.to_owned()));
+        let _ = reports.send(LoaderReport::Compiling(file.to_owned()));
         let _slot = self.compile.take(rank).await;
         let (registry, path) = (self.registry, file.to_owned());
         tokio::task::spawn_blocking(move || registry.compile(&path)).await.unwrap_or_else(|_| Err(fault(file)))

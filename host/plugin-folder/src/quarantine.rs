@@ -1,7 +1,8 @@
 //! Which plugins have misbehaved too often (rule R8).
 //!
-//! A plugin that crashes, loops, lies or breaks a limit hurts the volume it was called for. One volume whose fields it cannot handle is no
-//! reason to refuse the others; so only faults with several volumes, and no success among them, quarantine a plugin.
+//! A plugin that crashes, loops, lies or breaks a limit hurts the volume it was called for. One
+//! volume whose fields it cannot handle is no reason to refuse the others; so only faults with
+//! several volumes, and no success among them, quarantine a plugin.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,58 +16,58 @@ const VOLUMES: usize = 3;
 /// The health of each plugin.
 #[derive(Debug, Default)]
 pub(super) struct Quarantine {
-    conduct: BTreeMap<PluginName, Conduct>,
+    health: BTreeMap<PluginName, PluginHealth>,
 }
 
 #[derive(Debug, Default)]
-struct Conduct {
+struct PluginHealth {
     faults: u32,
     volumes: BTreeSet<String>,
     /// The last fault, once the plugin is quarantined.
-    set_aside: Option<String>,
+    quarantined_for: Option<String>,
 }
 
 impl Quarantine {
     /// Whether the plugin has faults.
     pub(super) fn has(&self, plugin: &PluginName) -> bool {
-        self.conduct.contains_key(plugin)
+        self.health.contains_key(plugin)
     }
 
     /// Records that a call succeeded, or returned an error of its own.
     pub(super) fn behaved(&mut self, plugin: &PluginName) {
-        if self.conduct.get(plugin).is_some_and(|conduct| conduct.set_aside.is_none()) {
-            self.conduct.remove(plugin);
+        if self.health.get(plugin).is_some_and(|health| health.quarantined_for.is_none()) {
+            self.health.remove(plugin);
         }
     }
 
     /// Records a fault. Returns whether it is the one that quarantines the plugin.
     pub(super) fn misbehaved(&mut self, plugin: &PluginName, volume: &str, fault: &str) -> bool {
-        let conduct = self.conduct.entry(plugin.clone()).or_default();
-        conduct.faults = conduct.faults.saturating_add(1);
-        if conduct.volumes.len() < VOLUMES {
-            conduct.volumes.insert(volume.to_owned());
+        let health = self.health.entry(plugin.clone()).or_default();
+        health.faults = health.faults.saturating_add(1);
+        if health.volumes.len() < VOLUMES {
+            health.volumes.insert(volume.to_owned());
         }
-        let now = conduct.set_aside.is_none() && conduct.faults >= FAULTS && conduct.volumes.len() >= VOLUMES;
+        let now = health.quarantined_for.is_none() && health.faults >= FAULTS && health.volumes.len() >= VOLUMES;
         if now {
-            conduct.set_aside = Some(fault.to_owned());
+            health.quarantined_for = Some(fault.to_owned());
         }
         now
     }
 
     /// The last fault of a plugin that is quarantined.
     pub(super) fn reason(&self, plugin: &PluginName) -> Option<&str> {
-        self.conduct.get(plugin)?.set_aside.as_deref()
+        self.health.get(plugin)?.quarantined_for.as_deref()
     }
 
     /// Gives the plugin another chance.
     pub(super) fn release(&mut self, plugin: &PluginName) {
-        self.conduct.remove(plugin);
+        self.health.remove(plugin);
     }
 
     /// Gives every plugin another chance. Returns those that were quarantined.
     pub(super) fn release_all(&mut self) -> Vec<PluginName> {
-        let conduct = std::mem::take(&mut self.conduct);
-        conduct.into_iter().filter(|(_, conduct)| conduct.set_aside.is_some()).map(|(name, _)| name).collect()
+        let health = std::mem::take(&mut self.health);
+        health.into_iter().filter(|(_, health)| health.quarantined_for.is_some()).map(|(name, _)| name).collect()
     }
 }
 

@@ -31,7 +31,8 @@ pub enum RegistryError {
         digest: String,
         /// The version that runs.
         running: String,
-        /// The interfaces that it asks for and is not granted, and [`APPROVAL`] if it lacks that, too.
+        /// The interfaces that it asks for and is not granted, and [`APPROVAL`] if it lacks that,
+        /// too.
         missing: Vec<String>,
     },
     /// The file's content is not the one that has the grant; the one loaded before goes on.

@@ -12,7 +12,7 @@ use super::answers::IdentifiedVolumes;
 use super::approvals::Approvals;
 use super::quarantine::Quarantine;
 use super::refusals::Unapproved;
-use super::rights::Right;
+use super::rights::ClaimRight;
 
 /// What a scan of the folder has changed.
 #[derive(Debug, Default)]
@@ -40,13 +40,14 @@ impl PluginChanges {
     }
 }
 
-/// The loaded plugins. Shared between the folder's watcher, which changes it, and the engine, which looks things up.
+/// The loaded plugins. Shared between the folder's watcher, which changes it, and the event loop,
+/// which looks things up.
 #[derive(Debug)]
 pub struct PluginRegistry {
     pub(super) runtime: Arc<Runtime>,
     /// What is settled of names, sources and grants.
     pub(super) approvals: Arc<Approvals>,
-    state: RwLock<State>,
+    state: RwLock<RegistryState>,
     pub(super) identified: IdentifiedVolumes,
     /// What plugins may ask when they name volumes and when they measure.
     environment: Arc<Environment>,
@@ -55,12 +56,12 @@ pub struct PluginRegistry {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct RegistryState {
     pub(super) ready: BTreeMap<PluginName, Arc<Plugin>>,
     /// The file is gone, volumes may be left.
     pub(super) retired: BTreeMap<PluginName, Arc<Plugin>>,
     /// Source to plugin, for those that are ready.
-    pub(super) sources: BTreeMap<String, (PluginName, Right)>,
+    pub(super) sources: BTreeMap<String, (PluginName, ClaimRight)>,
     /// Owners of sources that could not be written to the record.
     pub(super) unrecorded: BTreeMap<String, PluginName>,
     /// Loaded, and not in service before the scan is over: another file may claim the same.
@@ -121,11 +122,11 @@ impl PluginRegistry {
         self.environment.objects().revision()
     }
 
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, RegistryState> {
         self.state.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    pub(super) fn write(&self) -> RwLockWriteGuard<'_, State> {
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, RegistryState> {
         self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -147,8 +148,8 @@ impl PluginRegistry {
         self.runtime.load(file)
     }
 
-    /// Returns whether the file's content comes with volhost or is named in a grant. Blocking: reads
-    /// the file.
+    /// Returns whether the file's content comes with volhost or is named in a grant. Blocking:
+    /// reads the file.
     pub fn vouches_for(&self, file: &Path) -> bool {
         self.runtime.vouches_for(file)
     }
@@ -186,7 +187,8 @@ impl PluginRegistry {
         self.read().is_starting
     }
 
-    /// The files that were refused because the record could not be written: the next try may succeed.
+    /// The files that were refused because the record could not be written: the next try may
+    /// succeed.
     pub fn not_recorded(&self) -> Vec<PathBuf> {
         self.read().not_recorded.iter().cloned().collect()
     }
@@ -219,9 +221,9 @@ impl PluginRegistry {
         self.read().sources.keys().cloned().collect()
     }
 
-    /// A plugin that may unpublish volumes: the ready one, else the retired one, else, after a restart, the one of this digest from
-    /// the compiled cache.
-    pub fn for_tear_down(&self, name: &PluginName, digest: Option<&str>) -> Option<Arc<Plugin>> {
+    /// A plugin that may unpublish volumes: the ready one, else the retired one, else, after a
+    /// restart, the one of this digest from the compiled cache.
+    pub fn for_unmount(&self, name: &PluginName, digest: Option<&str>) -> Option<Arc<Plugin>> {
         {
             let state = self.read();
             if let Some(plugin) = state.ready.get(name).or_else(|| state.retired.get(name)) {
@@ -243,7 +245,8 @@ impl PluginRegistry {
         self.write().retired.retain(|name, _| in_use(name));
     }
 
-    /// Records the outcome of a call of the plugin for this volume; `error` is none if it succeeded. Returns whether the plugin is quarantined by it.
+    /// Records the outcome of a call of the plugin for this volume; `error` is none if it
+    /// succeeded. Returns whether the plugin is quarantined by it.
     pub fn note(&self, plugin: &PluginName, volume: &UniqueVolumeName, error: Option<&CallError>) -> bool {
         if let Some(error) = error.filter(|error| error.is_misbehaviour()) {
             return self.write().quarantine.misbehaved(plugin, volume.as_str(), &error.message());
@@ -255,8 +258,8 @@ impl PluginRegistry {
         false
     }
 
-    /// Records how the plugin answered `identify`. Counted separately: a plugin that identifies volumes well
-    /// may fail to publish them. Returns whether the plugin is quarantined by it.
+    /// Records how the plugin answered `identify`. Counted separately: a plugin that identifies
+    /// volumes well may fail to publish them. Returns whether the plugin is quarantined by it.
     pub(super) fn note_answer(&self, plugin: &PluginName, volume: &str, error: Option<&CallError>) -> bool {
         if let Some(error) = error.filter(|error| error.is_misbehaviour()) {
             return self.write().bad_answers.misbehaved(plugin, volume, &error.message());
@@ -282,7 +285,8 @@ impl PluginRegistry {
         released
     }
 
-    /// Removes compiled plugins that are no longer needed: neither loaded nor among `needed`, the digests of plugins with volumes.
+    /// Removes compiled plugins that are no longer needed: neither loaded nor among `needed`, the
+    /// digests of plugins with volumes.
     pub fn prune_cache(&self, needed: impl IntoIterator<Item = String>) {
         let state = self.read();
         let loaded = state.ready.values().chain(state.retired.values()).map(|plugin| plugin.info().digest.clone());
@@ -292,7 +296,7 @@ impl PluginRegistry {
     }
 }
 
-impl State {
+impl RegistryState {
     /// The last fault of a plugin that is quarantined.
     pub(super) fn quarantined(&self, plugin: &PluginName) -> Option<&str> {
         self.quarantine.reason(plugin).or_else(|| self.bad_answers.reason(plugin))

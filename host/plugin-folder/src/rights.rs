@@ -8,7 +8,7 @@ use volhost_runtime::{GrantPolicy, SourceRight};
 
 /// The right by which a plugin serves a source. A better one takes the source over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Right {
+pub(super) enum ClaimRight {
     /// It was the only one that claimed the source.
     First,
     /// It comes with volhost.
@@ -39,14 +39,14 @@ impl SourceRights {
         source: &str,
         plugin: &PluginName,
         unrecorded: &BTreeMap<String, PluginName>,
-    ) -> Option<Right> {
+    ) -> Option<ClaimRight> {
         match self.grants.source_right(source, plugin) {
-            SourceRight::Granted => Some(Right::Granted),
-            SourceRight::Shipped => Some(Right::Shipped),
+            SourceRight::Granted => Some(ClaimRight::Granted),
+            SourceRight::Shipped => Some(ClaimRight::Shipped),
             SourceRight::Open => {
                 let recorded = self.owners.get(source).map(String::as_str);
                 let owner = recorded.or_else(|| unrecorded.get(source).map(PluginName::as_str));
-                (owner == Some(plugin.as_str())).then_some(Right::First)
+                (owner == Some(plugin.as_str())).then_some(ClaimRight::First)
             }
             SourceRight::Reserved | SourceRight::GrantedToSeveral(_) => None,
         }

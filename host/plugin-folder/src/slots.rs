@@ -1,5 +1,5 @@
-//! Slots that bound how much work on files is done at once. Trusted files (of the operator or of volhost)
-//! come first, and small files before large ones.
+//! Slots that bound how much work on files is done at once. Trusted files (of the operator or of
+//! volhost) come first, and small files before large ones.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,12 +22,12 @@ pub(super) struct Rank {
 #[derive(Debug)]
 pub(super) struct Slots {
     count: usize,
-    queue: Mutex<Queue>,
+    queue: Mutex<SlotQueue>,
 }
 
 /// The taken slots and the waiting files.
 #[derive(Debug, Default)]
-struct Queue {
+struct SlotQueue {
     taken: usize,
     /// How many have waited so far: of equal ranks, the first comes first.
     tickets: u64,
@@ -43,7 +43,7 @@ impl Slots {
         Arc::new(Self { count, queue: Mutex::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, SlotQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -69,7 +69,7 @@ impl Slots {
         }
     }
 
-    fn has_room(&self, queue: &Queue, rank: Rank) -> bool {
+    fn has_room(&self, queue: &SlotQueue, rank: Rank) -> bool {
         let reserved = if rank.is_foreign { 0 } else { RESERVED };
         queue.taken < self.count.saturating_add(reserved)
     }

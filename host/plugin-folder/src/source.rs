@@ -14,8 +14,8 @@ impl PluginSource for PluginRegistry {
         Self::ready(self, name)
     }
 
-    fn for_tear_down(&self, name: &PluginName, digest: Option<&str>) -> Option<Arc<Plugin>> {
-        Self::for_tear_down(self, name, digest)
+    fn for_unmount(&self, name: &PluginName, digest: Option<&str>) -> Option<Arc<Plugin>> {
+        Self::for_unmount(self, name, digest)
     }
 
     fn quarantined(&self, plugin: &PluginName) -> Option<String> {

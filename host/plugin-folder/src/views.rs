@@ -8,10 +8,11 @@ use volhost_model::PluginName;
 use volhost_model::view::PluginView;
 use volhost_runtime::Plugin;
 
-use super::registry::{PluginRegistry, State};
+use super::registry::{PluginRegistry, RegistryState};
 
 impl PluginRegistry {
-    /// Every plugin, ready, retired, waiting or failed, for users. `volumes` counts the volumes of a plugin.
+    /// Every plugin, ready, retired, waiting or failed, for users. `volumes` counts the volumes of
+    /// a plugin.
     pub fn views(&self, volumes: impl Fn(&PluginName) -> u32) -> Vec<PluginView> {
         let state = self.read();
         let state = &*state;
@@ -70,7 +71,8 @@ impl PluginRegistry {
         }
     }
 
-    /// Why volumes of these sources wait: a plugin that describes one of them waits for other files.
+    /// Why volumes of these sources wait: a plugin that describes one of them waits for other
+    /// files.
     pub(super) fn why_waiting(&self, sources: &[&str]) -> Option<String> {
         let state = self.read();
         let describes =
@@ -85,7 +87,7 @@ impl PluginRegistry {
     }
 }
 
-impl State {
+impl RegistryState {
     /// The names of the files that are being compiled.
     pub(super) fn compiling_names(&self) -> Vec<String> {
         self.compiling.iter().map(|file| file_name(file)).collect()

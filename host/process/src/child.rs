@@ -11,7 +11,8 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 use crate::process::Process;
 
-/// How long a killed program may take to end. It takes longer when it is stuck in the kernel, on a disk that hangs.
+/// How long a killed program may take to end. It takes longer when it is stuck in the kernel, on a
+/// disk that hangs.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A program that was started. Dropping it leaves it running, and a zombie at its end: wait for it.

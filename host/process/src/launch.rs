@@ -1,5 +1,6 @@
-//! The launcher: a process that drops its privileges and becomes a program. It is this program itself, started again, and reads
-//! from its input what to become. If the process that started it has ended before that was written, it becomes nothing.
+//! The launcher: a process that drops its privileges and becomes a program. It is this program
+//! itself, started again, and reads from its input what to become. If the process that started it
+//! has ended before that was written, it becomes nothing.
 
 use std::convert::Infallible;
 use std::ffi::{CString, NulError, OsString};
@@ -51,8 +52,8 @@ pub struct Argument(pub Vec<ArgumentPart>);
 pub enum ArgumentPart {
     /// This text.
     Text(OsString),
-    /// The path, for every process, of one of the program's descriptors: 0 for the first that it was given besides its input and
-    /// outputs.
+    /// The path, for every process, of one of the program's descriptors: 0 for the first that it
+    /// was given besides its input and outputs.
     Descriptor(usize),
 }
 
@@ -155,8 +156,9 @@ impl Argument {
     }
 }
 
-/// Reads what to become, drops every privilege that it is not to have, and becomes it. To be called first thing in `main`, before
-/// any thread exists. Returns only when that failed; the error output says why.
+/// Reads what to become, drops every privilege that it is not to have, and becomes it. To be called
+/// first thing in `main`, before any thread exists. Returns only when that failed; the error output
+/// says why.
 #[must_use]
 pub fn become_program() -> ExitCode {
     let failed = match read_and_execute() {

@@ -1,5 +1,5 @@
-//! External programs: started, bounded, watched and ended. File system tools, FlexVolume drivers, FUSE servers and the plugin
-//! compiler all run through this crate.
+//! External programs: started, bounded, watched and ended. File system tools, FlexVolume drivers,
+//! FUSE servers and the plugin compiler all run through this crate.
 //!
 //! ```text
 //!  Program --start--> Child --.                       .--> exited
@@ -9,12 +9,12 @@
 //!  Launcher: this program, started again --Launch on its input--> drops privileges --exec--> the program
 //! ```
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | `program` | [`Program`]: what to start |
 //! | `child` | [`Child`]: a program that was started by this process |
 //! | `process` | [`Process`]: any process, by a process descriptor |
-//! | `watch` | [`Watch`]: input, outputs and end of a process |
+//! | `watch` | [`ProcessWatch`]: input, outputs and end of a process |
 //! | `run` | [`Program::run`]: a bounded run to the end |
 //! | `stop` | [`StopSwitch`]: ends all runs at once |
 //! | `tools` | [`Tools`]: the kernel's file system tools |
@@ -34,10 +34,10 @@ mod watch;
 
 pub use child::Child;
 pub use launch::{Argument, ArgumentPart, Launch, Launcher};
-pub use privileges::{Limits, PrivilegeError, Privileges};
+pub use privileges::{PrivilegeError, Privileges, ProcessLimits};
 pub use process::Process;
 pub use program::Program;
 pub use run::{Overflow, RunBounds, RunEnd, RunError, RunOutput, describe};
 pub use stop::StopSwitch;
 pub use tools::{Tools, linux_kernel};
-pub use watch::{Stop, Verdict, Watch};
+pub use watch::{OutputVerdict, ProcessWatch, WatchEnd};

@@ -17,19 +17,20 @@ pub struct Privileges {
     pub user: Option<u32>,
     /// The group that it becomes; that of the user's number where only the user is given.
     pub group: Option<u32>,
-    /// The capabilities that it keeps if it is root, as bits; a process of another user keeps none. None leaves them alone.
+    /// The capabilities that it keeps if it is root, as bits; a process of another user keeps none.
+    /// None leaves them alone.
     pub capabilities: Option<u64>,
     /// No program that it starts gains privileges.
     pub no_new_privileges: bool,
     /// It and its children make no namespace and enter no other. Implies `no_new_privileges`.
     pub no_namespaces: bool,
     /// The most that it may use.
-    pub limits: Limits,
+    pub limits: ProcessLimits,
 }
 
 /// The most that a process may use. None leaves a limit as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct ProcessLimits {
     /// Memory that it maps, in bytes.
     pub memory: Option<u64>,
     /// Processor time, in seconds.
@@ -69,7 +70,8 @@ fn nix_errno(errno: rustix::io::Errno) -> Errno {
 }
 
 impl Privileges {
-    /// Drops everything else, for this process and all that it starts. To be called while the process has one thread.
+    /// Drops everything else, for this process and all that it starts. To be called while the
+    /// process has one thread.
     ///
     /// # Errors
     /// [`PrivilegeError`].
@@ -86,7 +88,8 @@ impl Privileges {
         self.become_user()?;
         if let Some(kept) = kept {
             let kept = if Uid::effective().is_root() { kept } else { CapabilitySet::empty() };
-            // What root has when it begins a program is the bounding set; this is what it has until then.
+            // What root has when it begins a program is the bounding set; this is what it has until
+            // then.
             let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
             set_capabilities(None, sets).map_err(|errno| at("drop its capabilities")(nix_errno(errno)))?;
         }
@@ -94,7 +97,8 @@ impl Privileges {
             prctl::set_no_new_privs().map_err(at("renounce new privileges"))?;
         }
         if self.no_namespaces {
-            // In a user namespace of its own any process is root, and reaches far more of the kernel.
+            // In a user namespace of its own any process is root, and reaches far more of the
+            // kernel.
             forbid_namespaces()?;
         }
         Ok(())
@@ -117,7 +121,7 @@ impl Privileges {
     }
 }
 
-impl Limits {
+impl ProcessLimits {
     fn set(&self) -> Result<(), PrivilegeError> {
         for (resource, most, step) in [
             (Resource::RLIMIT_CORE, self.core_bytes, "forbid core dumps"),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
-use volhost_kernel::child::{Awaited, wait_ready};
+use volhost_kernel::child::{PollTarget, wait_ready};
 
 /// A process that runs, or has ended.
 #[derive(Debug)]
@@ -38,8 +38,8 @@ impl Process {
         Ok(pidfd_send_signal(&self.descriptor, signal)?)
     }
 
-    /// Kills the process and every other one of the group that it leads. Only for a process that leads a group, and that was
-    /// not waited for: until then the group's id is its own.
+    /// Kills the process and every other one of the group that it leads. Only for a process that
+    /// leads a group, and that was not waited for: until then the group's id is its own.
     pub fn kill_group(&self) {
         // Each fails only when there is nothing left to kill.
         let _ = kill_process_group(self.pid, Signal::KILL);
@@ -54,7 +54,7 @@ impl Process {
         let deadline = Instant::now() + at_most;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            match wait_ready(&[Awaited::Readable(self.descriptor.as_fd())], Some(left)) {
+            match wait_ready(&[PollTarget::Readable(self.descriptor.as_fd())], Some(left)) {
                 Ok(ready) => return Ok(ready.first() == Some(&true)),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),

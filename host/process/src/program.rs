@@ -11,7 +11,8 @@ use volhost_kernel::child::{NewChild, spawn};
 
 use crate::child::Child;
 
-/// A program to start: without a shell, with the environment given here and no more, in `/`, its input and outputs on pipes.
+/// A program to start: without a shell, with the environment given here and no more, in `/`, its
+/// input and outputs on pipes.
 #[derive(Debug, Clone)]
 pub struct Program {
     path: PathBuf,
@@ -57,15 +58,16 @@ impl Program {
         self
     }
 
-    /// Makes it the leader of a process group: a signal to the group reaches its children too, and a terminal's interrupt does
-    /// not reach the program.
+    /// Makes it the leader of a process group: a signal to the group reaches its children too, and
+    /// a terminal's interrupt does not reach the program.
     #[must_use]
     pub fn with_own_group(mut self) -> Self {
         self.own_group = true;
         self
     }
 
-    /// Gives it one more descriptor. The first one has the number [`Self::FIRST_DESCRIPTOR`], the next one follows.
+    /// Gives it one more descriptor. The first one has the number [`Self::FIRST_DESCRIPTOR`], the
+    /// next one follows.
     #[must_use]
     pub fn with_descriptor(mut self, descriptor: Arc<OwnedFd>) -> Self {
         self.descriptors.push(descriptor);
@@ -85,7 +87,8 @@ impl Program {
     /// Starts it. Blocks until the kernel has loaded it.
     ///
     /// # Guarantees
-    /// From before the program begins, the child has no descriptor of this process but its three pipes and those given to it.
+    /// From before the program begins, the child has no descriptor of this process but its three
+    /// pipes and those given to it.
     ///
     /// # Errors
     /// The kernel's: `NotFound` where there is no such program.

@@ -1,4 +1,5 @@
-//! Running a program to its end: bounded in time and in what it writes, and never waited for longer.
+//! Running a program to its end: bounded in time and in what it writes, and never waited for
+//! longer.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -10,7 +11,7 @@ use thiserror::Error;
 use crate::child::Child;
 use crate::program::Program;
 use crate::stop::StopSwitch;
-use crate::watch::{Stop, Verdict, Watch};
+use crate::watch::{OutputVerdict, ProcessWatch, WatchEnd};
 
 /// The bounds of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,9 +104,10 @@ impl Program {
     /// Runs it in a process group of its own, without input, and waits for its end.
     ///
     /// # Guarantees
-    /// What it wrote before it ended is complete. A child that it leaves behind is neither waited for nor killed, even while that
-    /// keeps the outputs open: it may serve a file system. At the deadline the program is killed with every process of its group;
-    /// one that is stuck in the kernel then is reaped when it ends.
+    /// What it wrote before it ended is complete. A child that it leaves behind is neither waited
+    /// for nor killed, even while that keeps the outputs open: it may serve a file system. At the
+    /// deadline the program is killed with every process of its group; one that is stuck in the
+    /// kernel then is reaped when it ends.
     ///
     /// # Errors
     /// [`RunError`].
@@ -123,8 +125,8 @@ impl Program {
         finish(child, deadline, bounds, input, None)
     }
 
-    /// Runs it as [`Self::run`] does, with this input, until its end or that of all runs under `switch`. It stays in this
-    /// process's group, so that a terminal's interrupt reaches both.
+    /// Runs it as [`Self::run`] does, with this input, until its end or that of all runs under
+    /// `switch`. It stays in this process's group, so that a terminal's interrupt reaches both.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -149,20 +151,20 @@ fn finish(
     switch: Option<&StopSwitch>,
 ) -> Result<RunOutput, RunError> {
     let listed = switch.map(|switch| switch.list(child.process()));
-    let (mut stdout, mut stderr) = (Kept::new(bounds.stdout), Kept::new(bounds.stderr));
+    let (mut stdout, mut stderr) = (OutputHead::new(bounds.stdout), OutputHead::new(bounds.stderr));
     let stopped = watch(&mut child, deadline, input, (&mut stdout, &mut stderr));
     drop(listed);
     let end = match stopped {
-        Ok(Stop::Exited) => {
+        Ok(WatchEnd::Exited) => {
             let status = child.wait().map_err(RunError::Watch)?;
             let was_stopped = !status.success() && switch.is_some_and(StopSwitch::is_stopped);
             if was_stopped { RunEnd::Stopped } else { RunEnd::Exited(status) }
         }
-        Ok(Stop::Deadline) => {
+        Ok(WatchEnd::Deadline) => {
             child.end();
             RunEnd::TimedOut
         }
-        Ok(Stop::TooMuch) => {
+        Ok(WatchEnd::TooMuch) => {
             child.end();
             RunEnd::WroteTooMuch
         }
@@ -178,10 +180,10 @@ fn watch(
     child: &mut Child,
     deadline: Instant,
     input: &[u8],
-    (stdout, stderr): (&mut Kept, &mut Kept),
-) -> io::Result<Stop> {
+    (stdout, stderr): (&mut OutputHead, &mut OutputHead),
+) -> io::Result<WatchEnd> {
     let (to, out, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let mut watch = Watch::new(child.process());
+    let mut watch = ProcessWatch::new(child.process());
     if let Some(to) = to.filter(|_| !input.is_empty()) {
         watch = watch.with_input(to, input)?;
     }
@@ -194,23 +196,23 @@ fn watch(
 }
 
 /// The beginning of an output.
-struct Kept {
+struct OutputHead {
     bytes: Vec<u8>,
     bound: Overflow,
 }
 
-impl Kept {
+impl OutputHead {
     fn new(bound: Overflow) -> Self {
         Self { bytes: Vec::new(), bound }
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Verdict {
+    fn take(&mut self, bytes: &[u8]) -> OutputVerdict {
         let (Overflow::Dropped { after } | Overflow::Killed { after }) = self.bound;
         let room = after.saturating_sub(self.bytes.len());
         self.bytes.extend(bytes.iter().take(room));
         match self.bound {
-            Overflow::Killed { .. } if bytes.len() > room => Verdict::TooMuch,
-            _ => Verdict::Continue,
+            Overflow::Killed { .. } if bytes.len() > room => OutputVerdict::TooMuch,
+            _ => OutputVerdict::Continue,
         }
     }
 }
@@ -255,7 +257,8 @@ mod tests {
         });
         assert_eq!(ran.unwrap().stdout, b"begun\n");
         let pid: i32 = std::fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap();
-        // Killed with it, it dies when it gets to run. A zombie, until its new parent collects it, is dead.
+        // Killed with it, it dies when it gets to run. A zombie, until its new parent collects it,
+        // is dead.
         let begun = Instant::now();
         while is_alive(pid) {
             assert!(begun.elapsed() < BOUNDS.deadline, "a child lives on");

@@ -9,10 +9,10 @@ use crate::process::Process;
 
 /// Ends every run under it at once, and lets no further one live.
 #[derive(Debug, Default)]
-pub struct StopSwitch(Mutex<State>);
+pub struct StopSwitch(Mutex<StopState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct StopState {
     stopped: bool,
     next: u64,
     running: BTreeMap<u64, Arc<Process>>,
@@ -20,7 +20,7 @@ struct State {
 
 /// A process under the switch. Dropping it takes the process off the list.
 #[derive(Debug)]
-pub(crate) struct Listed<'a> {
+pub(crate) struct RegisteredProcess<'a> {
     switch: &'a StopSwitch,
     number: u64,
 }
@@ -42,7 +42,7 @@ impl StopSwitch {
     }
 
     /// Puts a process under the switch, which kills it at once if it is stopped.
-    pub(crate) fn list(&self, process: &Arc<Process>) -> Listed<'_> {
+    pub(crate) fn list(&self, process: &Arc<Process>) -> RegisteredProcess<'_> {
         let mut state = self.state();
         if state.stopped {
             let _ = process.signal(Signal::KILL);
@@ -50,16 +50,16 @@ impl StopSwitch {
         let number = state.next;
         state.next = number.wrapping_add(1);
         state.running.insert(number, Arc::clone(process));
-        Listed { switch: self, number }
+        RegisteredProcess { switch: self, number }
     }
 
     /// Each change is whole at any moment.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, StopState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Listed<'_> {
+impl Drop for RegisteredProcess<'_> {
     fn drop(&mut self) {
         self.switch.state().running.remove(&self.number);
     }

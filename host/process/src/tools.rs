@@ -82,7 +82,8 @@ mod tests {
             })
             .unwrap();
         assert!(started.elapsed() < LONG, "it was not waited for");
-        // A grandchild is killed with it, and dies when it gets to run. A zombie, until its new parent collects it, is dead.
+        // A grandchild is killed with it, and dies when it gets to run. A zombie, until its new
+        // parent collects it, is dead.
         while has_living_member(group) {
             assert!(started.elapsed() < LONG, "a child lives on");
             std::thread::yield_now();

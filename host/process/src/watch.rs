@@ -1,4 +1,5 @@
-//! Watching a process: its input is written, its outputs are read, and its end is noticed, all on the calling thread.
+//! Watching a process: its input is written, its outputs are read, and its end is noticed, all on
+//! the calling thread.
 
 use std::fmt;
 use std::fs::File;
@@ -9,7 +10,7 @@ use std::time::Instant;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use volhost_kernel::child::{Awaited, wait_ready};
+use volhost_kernel::child::{PollTarget, wait_ready};
 
 use crate::process::Process;
 
@@ -18,7 +19,7 @@ const READ_BYTES: usize = 16 << 10;
 
 /// Whether to go on after some of a process's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum OutputVerdict {
     /// Read on.
     Continue,
     /// The process has written more than it may.
@@ -27,20 +28,20 @@ pub enum Verdict {
 
 /// Why the watching ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
+pub enum WatchEnd {
     /// The process has ended, and everything that it wrote was read.
     Exited,
     /// The deadline is over. The process runs on.
     Deadline,
-    /// [`Verdict::TooMuch`]. The process runs on.
+    /// [`OutputVerdict::TooMuch`]. The process runs on.
     TooMuch,
 }
 
 /// A process that is watched.
-pub struct Watch<'a> {
+pub struct ProcessWatch<'a> {
     process: &'a Process,
     input: Option<Input<'a>>,
-    outputs: Vec<Output<'a>>,
+    outputs: Vec<OutputPipe<'a>>,
 }
 
 struct Input<'a> {
@@ -49,27 +50,28 @@ struct Input<'a> {
 }
 
 /// Receives what comes out of a pipe.
-type Sink<'a> = dyn FnMut(&[u8]) -> Verdict + 'a;
+type Sink<'a> = dyn FnMut(&[u8]) -> OutputVerdict + 'a;
 
-struct Output<'a> {
+struct OutputPipe<'a> {
     /// None once it is closed.
     pipe: Option<File>,
     take: Box<Sink<'a>>,
 }
 
-impl fmt::Debug for Watch<'_> {
+impl fmt::Debug for ProcessWatch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watch").field("process", &self.process).finish_non_exhaustive()
     }
 }
 
-impl<'a> Watch<'a> {
+impl<'a> ProcessWatch<'a> {
     /// Watches for the end of a process that was not waited for.
     pub fn new(process: &'a Process) -> Self {
         Self { process, input: None, outputs: Vec::new() }
     }
 
-    /// Writes this into the process's input, and closes the input then. A process that closes its input first is not an error.
+    /// Writes this into the process's input, and closes the input then. A process that closes its
+    /// input first is not an error.
     ///
     /// # Errors
     /// The kernel's.
@@ -85,28 +87,29 @@ impl<'a> Watch<'a> {
     pub fn with_output(
         mut self,
         pipe: impl Into<OwnedFd>,
-        take: impl FnMut(&[u8]) -> Verdict + 'a,
+        take: impl FnMut(&[u8]) -> OutputVerdict + 'a,
     ) -> io::Result<Self> {
-        self.outputs.push(Output { pipe: Some(without_waiting(pipe.into())?), take: Box::new(take) });
+        self.outputs.push(OutputPipe { pipe: Some(without_waiting(pipe.into())?), take: Box::new(take) });
         Ok(self)
     }
 
-    /// Watches until the process has ended, the deadline, or an output's [`Verdict::TooMuch`]. Blocks until then. An output that
-    /// a child of the process keeps open is not waited for.
+    /// Watches until the process has ended, the deadline, or an output's
+    /// [`OutputVerdict::TooMuch`]. Blocks until then. An output that a child of the process keeps
+    /// open is not waited for.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn until_end(mut self, deadline: Option<Instant>) -> io::Result<Stop> {
+    pub fn until_end(mut self, deadline: Option<Instant>) -> io::Result<WatchEnd> {
         loop {
             let now = Instant::now();
             if deadline.is_some_and(|deadline| deadline < now) {
-                return Ok(Stop::Deadline);
+                return Ok(WatchEnd::Deadline);
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(now));
-            let mut awaited = vec![Awaited::Readable(self.process.as_fd())];
-            awaited.extend(self.input.iter().map(|input| Awaited::Writable(input.pipe.as_fd())));
+            let mut awaited = vec![PollTarget::Readable(self.process.as_fd())];
+            awaited.extend(self.input.iter().map(|input| PollTarget::Writable(input.pipe.as_fd())));
             let pipes = self.outputs.iter().filter_map(|output| output.pipe.as_ref());
-            awaited.extend(pipes.map(|pipe| Awaited::Readable(pipe.as_fd())));
+            awaited.extend(pipes.map(|pipe| PollTarget::Readable(pipe.as_fd())));
             let exited = match wait_ready(&awaited, left) {
                 Ok(ready) => ready.first() == Some(&true),
                 // A signal: looked at again.
@@ -116,14 +119,15 @@ impl<'a> Watch<'a> {
             if self.input.as_mut().is_some_and(|input| input.write().is_break()) {
                 self.input = None;
             }
-            // Read after the exit was seen: everything that the process wrote is in the pipes by then.
+            // Read after the exit was seen: everything that the process wrote is in the pipes by
+            // then.
             for output in &mut self.outputs {
-                if output.read()? == Verdict::TooMuch {
-                    return Ok(Stop::TooMuch);
+                if output.read()? == OutputVerdict::TooMuch {
+                    return Ok(WatchEnd::TooMuch);
                 }
             }
             if exited {
-                return Ok(Stop::Exited);
+                return Ok(WatchEnd::Exited);
             }
         }
     }
@@ -147,16 +151,16 @@ impl Input<'_> {
     }
 }
 
-impl Output<'_> {
+impl OutputPipe<'_> {
     /// Reads what is in the pipe now.
-    fn read(&mut self) -> io::Result<Verdict> {
+    fn read(&mut self) -> io::Result<OutputVerdict> {
         let mut buffer = [0; READ_BYTES];
         while let Some(pipe) = &mut self.pipe {
             match pipe.read(&mut buffer) {
                 Ok(0) => self.pipe = None,
                 Ok(count) => {
-                    if (self.take)(buffer.get(..count).unwrap_or_default()) == Verdict::TooMuch {
-                        return Ok(Verdict::TooMuch);
+                    if (self.take)(buffer.get(..count).unwrap_or_default()) == OutputVerdict::TooMuch {
+                        return Ok(OutputVerdict::TooMuch);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -164,7 +168,7 @@ impl Output<'_> {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Verdict::Continue)
+        Ok(OutputVerdict::Continue)
     }
 }
 

@@ -1,13 +1,14 @@
 //! The machine's inputs and commands.
 
-use crate::record::{Made, Record};
+use crate::record::{CreatedStorage, ProvisionRecord};
 
 /// The state of a volume's claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum ClaimState {
     /// It is not known whether the claim exists: nothing irreversible is done.
     Unknown,
-    /// Not every source has been read since the start, and the claim was not found so far: nothing is started.
+    /// Not every source has been read since the start, and the claim was not found so far: nothing
+    /// is started.
     Unread,
     /// The claim exists, and has this volume or none.
     Wants {
@@ -16,7 +17,8 @@ pub enum Standing {
         /// Its class allows expansion.
         may_grow: bool,
     },
-    /// No source has the claim, all sources are known, and its deletion was not stated; or it has another volume now.
+    /// No source has the claim, all sources are known, and its deletion was not stated; or it has
+    /// another volume now.
     Missing {
         /// A pod of this node uses the volume, or wants it.
         in_use: bool,
@@ -30,7 +32,7 @@ pub enum Standing {
 
 /// What a job does, after its record was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum JobStep {
     /// Asks the storage for the volume.
     Create,
     /// Nothing more: only the record is written.
@@ -47,16 +49,16 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     /// To be written before anything else, so that it survives a crash.
-    pub record: Record,
+    pub record: ProvisionRecord,
     /// The step after that.
-    pub step: Step,
+    pub step: JobStep,
 }
 
 /// The outcome of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum JobOutcome {
     /// The volume was created.
-    Created(Made),
+    Created(CreatedStorage),
     /// The volume was expanded to so many bytes.
     Grown(u64),
     /// Done.
@@ -71,7 +73,7 @@ pub enum Outcome {
 
 /// A running job, for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
+pub enum RunningJob {
     /// The volume is being created.
     Creating,
     /// The record is being written.
@@ -93,15 +95,15 @@ pub enum Severity {
 
 /// What the caller does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
+pub enum ProvisionerCommand {
     /// Run the job.
     Run(Box<Job>),
     /// Show the volume as a PersistentVolume, as its record is now.
-    Show(Box<Record>),
+    Show(Box<ProvisionRecord>),
     /// Hide it.
     Hide(String),
     /// Emit an event.
-    Tell {
+    Emit {
         /// Its severity.
         severity: Severity,
         /// One CamelCase word.

@@ -1,11 +1,13 @@
-//! Dynamic provisioning without Kubernetes: which volume a claim gets, when it is created, expanded and deleted, and its record.
+//! Dynamic provisioning without Kubernetes: which volume a claim gets, when it is created, expanded
+//! and deleted, and its record.
 //!
-//! Pure: no I/O, no clock, no thread. [`Provisioner::look`] takes the state of claims and answers with [`Command`]s;
+//! Pure: no I/O, no clock, no thread. [`Provisioner::look`] takes the state of claims and answers
+//! with [`ProvisionerCommand`]s;
 //! [`Provisioner::ended`] takes the outcome of a job. The caller runs the jobs, and writes a job's record to disk before anything else.
 //!
 //! ```text
 //!                 claim                ok                    written
-//!  (nothing) ──────────────► Asked ───────────► Made ──────────────────► shown as a PersistentVolume
+//!  (nothing) ──────────────► Asked ───────────► CreatedStorage ──────────────────► shown as a PersistentVolume
 //!                            │  ▲                │  ▲                        │
 //!             final, and the │  │ deleted again  │  └── grown ───────────────┤
 //!             claim is gone  │  │                │ too small                 │ the claim is gone, and no pod has the volume
@@ -14,13 +16,17 @@
 //! ```
 //!
 //! # Guarantees
-//! - The record of a request is on disk before the storage is asked, and a crash repeats it under the same name: one volume.
-//! - A volume is deleted only when its record says `Released`, which is on disk before the storage is asked. A claim that comes back meanwhile
-//!   gets another volume.
-//! - No volume is released unless the claim is known to be gone, or while a pod of this node uses or wants it.
-//! - A claim is gone when its deletion was stated, or when it was missing from all sources for longer than the grace period.
-//!   The record has the time when it was first missing, so that the grace period continues after a restart.
-//! - A volume that may have been created is asked for until its state is known, even if its claim is gone: none is leaked.
+//! - The record of a request is on disk before the storage is asked, and a crash repeats it under
+//!   the same name: one volume.
+//! - A volume is deleted only when its record says `Released`, which is on disk before the storage
+//!   is asked. A claim that comes back meanwhile gets another volume.
+//! - No volume is released unless the claim is known to be gone, or while a pod of this node uses
+//!   or wants it.
+//! - A claim is gone when its deletion was stated, or when it was missing from all sources for
+//!   longer than the grace period. The record has the time when it was first missing, so that the
+//!   grace period continues after a restart.
+//! - A volume that may have been created is asked for until its state is known, even if its claim
+//!   is gone: none is leaked.
 //!
 //! | module | its job |
 //! |---|---|
@@ -44,11 +50,13 @@ mod volume;
 #[cfg(test)]
 mod tests;
 
-pub use command::{Command, Doing, Job, Outcome, Severity, Standing, Step};
+pub use command::{ClaimState, Job, JobOutcome, JobStep, ProvisionerCommand, RunningJob, Severity};
 pub use machine::Provisioner;
-pub use record::{ClaimName, Made, Phase, Record, RecordError, Source, Want, Wanted};
+pub use record::{
+    ClaimName, ClaimRequest, CreatedStorage, InitialContent, PendingClaim, Phase, ProvisionRecord, RecordContentError,
+};
 pub use secret_names::SecretName;
-pub use terms::{Reclaim, Secrets, Terms, TermsError};
+pub use terms::{Reclaim, SecretNames, Terms, TermsError};
 
 /// Microseconds since a fixed moment.
 pub type Time = u64;

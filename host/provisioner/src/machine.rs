@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use crate::Time;
-use crate::command::{Command, Doing, Job, Outcome, Standing, Step};
-use crate::record::{ClaimName, Phase, Record, Want};
+use crate::command::{ClaimState, Job, JobOutcome, JobStep, ProvisionerCommand, RunningJob};
+use crate::record::{ClaimName, PendingClaim, Phase, ProvisionRecord};
 use crate::terms::Reclaim;
-use crate::volume::{Volume, shown};
+use crate::volume::{ProvisionedVolume, shown};
 
-/// How many jobs of one provisioner run at once: a driver that does not answer blocks a thread for each.
+/// How many jobs of one provisioner run at once: a driver that does not answer blocks a thread for
+/// each.
 const MOST_AT_ONCE: usize = 8;
 
 /// Why a volume is not forgotten.
@@ -47,7 +48,7 @@ pub enum ForgetError {
 /// All volumes, and their jobs.
 #[derive(Debug, Default)]
 pub struct Provisioner {
-    volumes: BTreeMap<String, Volume>,
+    volumes: BTreeMap<String, ProvisionedVolume>,
     /// How long a claim must be missing before its volume is released, in microseconds.
     grace: Time,
 }
@@ -55,13 +56,13 @@ pub struct Provisioner {
 impl Provisioner {
     /// A machine that continues from these records. Shows the volumes that exist.
     #[must_use]
-    pub fn restored(records: Vec<Record>) -> (Self, Vec<Command>) {
+    pub fn restored(records: Vec<ProvisionRecord>) -> (Self, Vec<ProvisionerCommand>) {
         let mut commands = Vec::new();
         let mut volumes = BTreeMap::new();
         for record in records {
-            commands.extend(shown(&record).then(|| Command::Show(Box::new(record.clone()))));
+            commands.extend(shown(&record).then(|| ProvisionerCommand::Show(Box::new(record.clone()))));
             let may_exist = record.phase == Phase::Asked;
-            let volume = Volume { kept: true, may_exist, ..Volume::new(record) };
+            let volume = ProvisionedVolume { kept: true, may_exist, ..ProvisionedVolume::new(record) };
             volumes.insert(volume.record.name.clone(), volume);
         }
         (Self { volumes, grace: 0 }, commands)
@@ -74,13 +75,13 @@ impl Provisioner {
     }
 
     /// The records as they are now, by name.
-    pub fn records(&self) -> impl Iterator<Item = &Record> {
+    pub fn records(&self) -> impl Iterator<Item = &ProvisionRecord> {
         self.volumes.values().map(|volume| &volume.record)
     }
 
     /// The progress of the volume for this claim: its running job, and why the last try failed.
     #[must_use]
-    pub fn progress(&self, claim: &ClaimName) -> Option<(Option<Doing>, Option<&str>)> {
+    pub fn progress(&self, claim: &ClaimName) -> Option<(Option<RunningJob>, Option<&str>)> {
         let volume = self.volumes.values().find(|volume| volume.is_for(claim))?;
         Some((volume.running.map(doing), volume.problem.as_deref()))
     }
@@ -95,7 +96,7 @@ impl Provisioner {
     /// When to look again without an event.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
-        self.volumes.values().filter_map(Volume::next_wake).min()
+        self.volumes.values().filter_map(ProvisionedVolume::next_wake).min()
     }
 
     /// Whether volumes wait for pods to let go of them.
@@ -105,20 +106,21 @@ impl Provisioner {
     }
 
     /// Whatever waits for its next try need not wait longer.
-    pub fn hurry(&mut self) {
+    pub fn retry_now(&mut self) {
         for volume in self.volumes.values_mut() {
             volume.retry_at = None;
         }
     }
 
     /// Lets what waits for its next try by this provisioner be tried at once.
-    pub fn hurry_by(&mut self, provisioner: &str) {
+    pub fn retry_provisioner_now(&mut self, provisioner: &str) {
         for volume in self.volumes.values_mut().filter(|volume| volume.record.terms.provisioner == provisioner) {
             volume.retry_at = None;
         }
     }
 
-    /// The name of a new volume for this claim: `pvc-UID`, with a number if an earlier volume of the claim has the name.
+    /// The name of a new volume for this claim: `pvc-UID`, with a number if an earlier volume of
+    /// the claim has the name.
     #[must_use]
     pub fn name_for(&self, claim: &ClaimName) -> String {
         if let Some(volume) = self.volumes.values().find(|volume| volume.is_for(claim)) {
@@ -129,11 +131,12 @@ impl Provisioner {
         std::iter::once(first.clone()).chain(numbered).find(|name| !self.volumes.contains_key(name)).unwrap_or(first)
     }
 
-    /// Forgets a released volume: it stays in the storage, and its record says only that its name was used.
+    /// Forgets a released volume: it stays in the storage, and its record says only that its name
+    /// was used.
     ///
     /// # Errors
     /// [`ForgetError`].
-    pub fn forget(&mut self, name: &str) -> Result<Vec<Command>, ForgetError> {
+    pub fn forget(&mut self, name: &str) -> Result<Vec<ProvisionerCommand>, ForgetError> {
         let Some(volume) = self.volumes.get_mut(name).filter(|volume| volume.record.phase != Phase::Forgotten) else {
             return Err(ForgetError::Unknown { volume: name.to_owned() });
         };
@@ -141,7 +144,7 @@ impl Provisioner {
             (Phase::Released(_), Reclaim::Retain) if volume.running.is_none() => {
                 volume.record.phase = Phase::Forgotten;
                 volume.kept = false;
-                Ok(vec![Command::Hide(name.to_owned())])
+                Ok(vec![ProvisionerCommand::Hide(name.to_owned())])
             }
             (Phase::Released(_), Reclaim::Retain) => Err(ForgetError::Busy { volume: name.to_owned() }),
             (Phase::Released(_), Reclaim::Delete) => Err(ForgetError::BeingDeleted { volume: name.to_owned() }),
@@ -149,8 +152,9 @@ impl Provisioner {
         }
     }
 
-    /// Takes note that the claims of this name were deleted, but for the one with the uid `except`, which exists. Their volumes are
-    /// released even if no source mentions them again. Returns whether there is such a volume.
+    /// Takes note that the claims of this name were deleted, but for the one with the uid `except`,
+    /// which exists. Their volumes are released even if no source mentions them again. Returns
+    /// whether there is such a volume.
     pub fn delete_claim(&mut self, namespace: &str, name: &str, except: Option<&str>) -> bool {
         let mut found = false;
         for volume in self.volumes.values_mut() {
@@ -164,7 +168,8 @@ impl Provisioner {
         found
     }
 
-    /// Takes note of the source that has each claim now: whether it is a manifest, or none for a claim that is not there.
+    /// Takes note of the source that has each claim now: whether it is a manifest, or none for a
+    /// claim that is not there.
     pub fn note_sources(&mut self, in_manifest: impl Fn(&ClaimName) -> Option<bool>) {
         // What changes while a job writes the record is noted after it.
         for volume in self.volumes.values_mut().filter(|volume| volume.running.is_none() && volume.is_a_claims()) {
@@ -175,8 +180,14 @@ impl Provisioner {
         }
     }
 
-    /// Examines all volumes, and starts the jobs that are due. `wants` are the claims for which a volume is to be created.
-    pub fn look(&mut self, now: Time, wants: Vec<Want>, standing: impl Fn(&Record) -> Standing) -> Vec<Command> {
+    /// Examines all volumes, and starts the jobs that are due. `wants` are the claims for which a
+    /// volume is to be created.
+    pub fn look(
+        &mut self,
+        now: Time,
+        wants: Vec<PendingClaim>,
+        claim_state: impl Fn(&ProvisionRecord) -> ClaimState,
+    ) -> Vec<ProvisionerCommand> {
         let mut commands = Vec::new();
         for want in wants {
             self.take(want);
@@ -193,22 +204,22 @@ impl Provisioner {
             }
             volume.retry_at = None;
             volume.missing.begin_look();
-            let standing = volume.judged(now, self.grace, standing(&volume.record), &mut commands);
+            let claim_state = volume.judged(now, self.grace, claim_state(&volume.record), &mut commands);
             if *at_once >= MOST_AT_ONCE {
                 // The end of a job causes another look.
                 continue;
             }
-            volume.reported_used &= matches!(standing, Standing::Gone { in_use: true });
-            if let Some(step) = volume.next(standing, &mut commands) {
+            volume.reported_used &= matches!(claim_state, ClaimState::Gone { in_use: true });
+            if let Some(step) = volume.next(claim_state, &mut commands) {
                 volume.running = Some(step);
                 *at_once += 1;
-                commands.push(Command::Run(Box::new(Job { record: volume.record.clone(), step })));
+                commands.push(ProvisionerCommand::Run(Box::new(Job { record: volume.record.clone(), step })));
             }
         }
         commands
     }
 
-    fn take(&mut self, want: Want) {
+    fn take(&mut self, want: PendingClaim) {
         if let Some(volume) = self.volumes.values_mut().find(|volume| volume.is_for(&want.claim)) {
             // What was never asked for can still be asked for otherwise.
             if volume.record.phase == Phase::Asked && !volume.may_exist && volume.running.is_none() {
@@ -221,21 +232,21 @@ impl Provisioner {
             return;
         }
         let name = self.name_for(&want.claim);
-        let record = Record::new(name.clone(), want);
-        self.volumes.insert(name, Volume::new(record));
+        let record = ProvisionRecord::new(name.clone(), want);
+        self.volumes.insert(name, ProvisionedVolume::new(record));
     }
 
     /// Takes note of what became of the job for the volume of this name.
-    pub fn ended(&mut self, now: Time, name: &str, outcome: Outcome) -> Vec<Command> {
+    pub fn ended(&mut self, now: Time, name: &str, outcome: JobOutcome) -> Vec<ProvisionerCommand> {
         let mut commands = Vec::new();
         let other = match &outcome {
-            Outcome::Created(made) => self.other_with(name, &made.id),
+            JobOutcome::Created(made) => self.other_with(name, &made.id),
             _ => None,
         };
         let Some(volume) = self.volumes.get_mut(name) else { return commands };
         let Some(step) = volume.running.take() else { return commands };
         let outcome = match (outcome, other) {
-            (Outcome::Created(made), Some(other)) => Outcome::Failed(format!(
+            (JobOutcome::Created(made), Some(other)) => JobOutcome::Failed(format!(
                 "the storage answers with the handle {:?}, which is that of volume {other}; it is left alone",
                 made.id
             )),
@@ -243,7 +254,7 @@ impl Provisioner {
         };
         if volume.took(now, step, outcome, &mut commands) {
             self.volumes.remove(name);
-            commands.push(Command::Hide(name.to_owned()));
+            commands.push(ProvisionerCommand::Hide(name.to_owned()));
         }
         commands
     }
@@ -251,7 +262,7 @@ impl Provisioner {
     /// Another volume of the same storage that has this handle.
     fn other_with(&self, name: &str, id: &str) -> Option<String> {
         let provisioner = &self.volumes.get(name)?.record.terms.provisioner;
-        let has = |volume: &&Volume| {
+        let has = |volume: &&ProvisionedVolume| {
             volume.record.name != name
                 && volume.record.terms.provisioner == *provisioner
                 && volume.record.made().is_some_and(|made| made.id == id)
@@ -260,11 +271,11 @@ impl Provisioner {
     }
 }
 
-fn doing(step: Step) -> Doing {
+fn doing(step: JobStep) -> RunningJob {
     match step {
-        Step::Create => Doing::Creating,
-        Step::Keep | Step::Forget => Doing::Keeping,
-        Step::Grow(_) => Doing::Growing,
-        Step::Delete => Doing::Deleting,
+        JobStep::Create => RunningJob::Creating,
+        JobStep::Keep | JobStep::Forget => RunningJob::Keeping,
+        JobStep::Grow(_) => RunningJob::Growing,
+        JobStep::Delete => RunningJob::Deleting,
     }
 }

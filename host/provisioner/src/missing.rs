@@ -1,4 +1,5 @@
-//! Claims that are missing from all sources without a stated deletion: how long their volumes are kept.
+//! Claims that are missing from all sources without a stated deletion: how long their volumes are
+//! kept.
 //!
 //! ```text
 //!            claim missing                      grace over                     no pod has the volume
@@ -7,10 +8,10 @@
 //!     '------ claim is back -----'
 //! ```
 //!
-//! Only the time counts during which volhost saw that the claim was missing. The volume's record has
-//! this time, as it was at the last reminder, so a restart does not restart the grace period. The time
-//! during which volhost did not run, or could not read everything, does not count. After either the
-//! claim must also be missing for [`SEEN_AGAIN`].
+//! Only the time counts during which volhost saw that the claim was missing. The volume's record
+//! has this time, as it was at the last reminder, so a restart does not restart the grace period.
+//! The time during which volhost did not run, or could not read everything, does not count. After
+//! either the claim must also be missing for [`SEEN_AGAIN`].
 
 use jiff::Timestamp;
 
@@ -20,14 +21,15 @@ use crate::terms::Reclaim;
 /// One second.
 const SECOND: Time = 1_000_000;
 /// How long a claim must be missing since the start, and since everything could be read again, in
-/// microseconds: long enough to mount a folder of manifests or to finish a copy. A shorter grace counts.
+/// microseconds: long enough to mount a folder of manifests or to finish a copy. A shorter grace
+/// counts.
 const SEEN_AGAIN: Time = 60 * SECOND;
 /// With less time left than this, in microseconds, no further reminder is emitted.
 const LAST_REMINDER: Time = 30 * SECOND;
 
 /// What this run has seen of a missing claim.
 #[derive(Debug, Default)]
-pub(crate) struct Missing {
+pub(crate) struct MissingClaim {
     /// Since when this run sees that it is missing.
     seen: Option<Time>,
     /// Up to when its absence has been counted.
@@ -38,7 +40,7 @@ pub(crate) struct Missing {
     due: Option<Time>,
 }
 
-impl Missing {
+impl MissingClaim {
     /// The claim exists, or its state is unknown.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
@@ -56,7 +58,8 @@ impl Missing {
         due
     }
 
-    /// Whether to emit a reminder now: at once, and each time half of the remaining time has passed.
+    /// Whether to emit a reminder now: at once, and each time half of the remaining time has
+    /// passed.
     pub(crate) fn reminds(&mut self, now: Time, due: Time) -> bool {
         if self.remind_at.is_some_and(|at| at > now) {
             return false;
@@ -136,7 +139,7 @@ mod tests {
 
     #[test]
     fn users_are_reminded_at_once_and_at_each_half_of_what_is_left() {
-        let (mut missing, hour) = (Missing::default(), 3_600 * SECOND);
+        let (mut missing, hour) = (MissingClaim::default(), 3_600 * SECOND);
         let due = missing.is_missing(0, &mut 0, hour);
         let mut reminded = Vec::new();
         for now in (0..3_600).map(|second| second * SECOND) {

@@ -35,7 +35,7 @@ impl ClaimName {
 
 /// The initial content of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Source {
+pub enum InitialContent {
     /// The content of this volume, by its handle.
     Volume(String),
     /// The content of this snapshot, by its handle.
@@ -45,7 +45,7 @@ pub enum Source {
 /// The claim's request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wanted {
+pub struct ClaimRequest {
     /// At least so many bytes.
     pub bytes: u64,
     /// At most so many.
@@ -55,18 +55,18 @@ pub struct Wanted {
     /// In Kubernetes' spelling.
     pub access_modes: Vec<String>,
     /// Its initial content.
-    pub source: Option<Source>,
+    pub source: Option<InitialContent>,
 }
 
 /// A claim for which a volume is to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Want {
+pub struct PendingClaim {
     /// The claim.
     pub claim: ClaimName,
     /// By which terms.
     pub terms: Terms,
     /// What it asks for.
-    pub wanted: Wanted,
+    pub wanted: ClaimRequest,
     /// It comes from a manifest, not from a request.
     pub in_manifest: bool,
 }
@@ -74,7 +74,7 @@ pub struct Want {
 /// The storage's description of a volume that it has created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Made {
+pub struct CreatedStorage {
     /// Its handle.
     pub id: String,
     /// Its size in bytes.
@@ -91,11 +91,11 @@ pub enum Phase {
     /// The storage was asked for it; it may exist.
     Asked,
     /// It exists, and belongs to the claim.
-    Made(Made),
+    Made(CreatedStorage),
     /// It exists but does not match the request: it is deleted again.
-    Undoing(Made),
+    Undoing(CreatedStorage),
     /// Its claim is gone. It is never given to another.
-    Released(Made),
+    Released(CreatedStorage),
     /// It was forgotten by request; its name is not used again.
     Forgotten,
 }
@@ -103,7 +103,7 @@ pub enum Phase {
 /// The record of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
+pub struct ProvisionRecord {
     version: u32,
     /// Its name, in requests to the storage and of the PersistentVolume.
     pub name: String,
@@ -112,7 +112,7 @@ pub struct Record {
     /// The parameters of its class.
     pub terms: Terms,
     /// The request.
-    pub wanted: Wanted,
+    pub wanted: ClaimRequest,
     /// The claim came from a manifest: without any manifest, it is not known to be gone.
     #[serde(default)]
     pub in_manifest: bool,
@@ -131,7 +131,7 @@ pub struct Record {
 
 /// Why a file is no usable record.
 #[derive(Debug, Error)]
-pub enum RecordError {
+pub enum RecordContentError {
     /// It cannot be parsed.
     #[error("it is no record of a volume: {0}")]
     Form(#[from] serde_json::Error),
@@ -146,11 +146,11 @@ pub enum RecordError {
     Field(&'static str),
 }
 
-impl Record {
+impl ProvisionRecord {
     /// A record of a volume that the storage was not asked for yet.
     #[must_use]
-    pub fn new(name: String, want: Want) -> Self {
-        let Want { claim, terms, wanted, in_manifest } = want;
+    pub fn new(name: String, want: PendingClaim) -> Self {
+        let PendingClaim { claim, terms, wanted, in_manifest } = want;
         Self {
             version: VERSION,
             name,
@@ -167,7 +167,7 @@ impl Record {
 
     /// The storage's description, if the volume is known to exist.
     #[must_use]
-    pub fn made(&self) -> Option<&Made> {
+    pub fn made(&self) -> Option<&CreatedStorage> {
         match &self.phase {
             Phase::Made(made) | Phase::Undoing(made) | Phase::Released(made) => Some(made),
             Phase::Asked | Phase::Forgotten => None,
@@ -178,30 +178,30 @@ impl Record {
     ///
     /// # Errors
     /// The encoder's.
-    pub fn write(&self) -> Result<Vec<u8>, RecordError> {
+    pub fn write(&self) -> Result<Vec<u8>, RecordContentError> {
         Ok(serde_json::to_vec_pretty(self)?)
     }
 
     /// Reads the record of the volume of this name.
     ///
     /// # Errors
-    /// [`RecordError`].
-    pub fn read(name: &str, bytes: &[u8]) -> Result<Self, RecordError> {
+    /// [`RecordContentError`].
+    pub fn read(name: &str, bytes: &[u8]) -> Result<Self, RecordContentError> {
         let record: Self = serde_json::from_slice(bytes)?;
         if record.version != VERSION {
-            return Err(RecordError::Version(record.version));
+            return Err(RecordContentError::Version(record.version));
         }
         if record.name != name {
-            return Err(RecordError::Name(record.name));
+            return Err(RecordContentError::Name(record.name));
         }
         if name.is_empty() || name.len() > NAME_BYTES {
-            return Err(RecordError::Field("name"));
+            return Err(RecordContentError::Field("name"));
         }
         if record.terms.provisioner.is_empty() {
-            return Err(RecordError::Field("terms.provisioner"));
+            return Err(RecordContentError::Field("terms.provisioner"));
         }
         if record.made().is_some_and(|made| made.id.is_empty()) {
-            return Err(RecordError::Field("id"));
+            return Err(RecordContentError::Field("id"));
         }
         Ok(record)
     }

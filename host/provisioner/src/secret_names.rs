@@ -1,5 +1,5 @@
-//! Names of secrets in a StorageClass, which may have templates: `${pv.name}`, `${pvc.name}`, `${pvc.namespace}`,
-//! `${pvc.annotations['KEY']}`.
+//! Names of secrets in a StorageClass, which may have templates: `${pv.name}`, `${pvc.name}`,
+//! `${pvc.namespace}`, `${pvc.annotations['KEY']}`.
 
 use std::collections::BTreeMap;
 

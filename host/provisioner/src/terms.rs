@@ -33,7 +33,7 @@ pub enum Reclaim {
 /// The secrets for the calls of a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Secrets {
+pub struct SecretNames {
     /// To create and delete it.
     pub provision: Option<SecretName>,
     /// To attach it.
@@ -67,7 +67,7 @@ pub struct Terms {
     /// Allowed topologies; empty: any.
     pub places: Vec<BTreeMap<String, Vec<String>>>,
     /// Its secrets.
-    pub secrets: Secrets,
+    pub secrets: SecretNames,
 }
 
 /// A parameter of a class that cannot be used.
@@ -101,7 +101,7 @@ pub enum TermsError {
 
 /// The parameters of a class, by their recipient.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Parameters {
+pub struct ClassParameters {
     /// The driver's own.
     pub own: BTreeMap<String, String>,
     /// The file system.
@@ -110,7 +110,7 @@ pub struct Parameters {
     secrets: BTreeMap<&'static str, (String, String)>,
 }
 
-impl Parameters {
+impl ClassParameters {
     /// Reads and checks the keys.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl Parameters {
     ///
     /// # Errors
     /// [`TermsError::Template`].
-    pub fn secrets(&self, here: &TemplateValues<'_>) -> Result<Secrets, TermsError> {
+    pub fn secrets(&self, here: &TemplateValues<'_>) -> Result<SecretNames, TermsError> {
         let one = |secret: &str| {
             let Some((name, namespace)) = self.secrets.get(secret) else { return Ok(None) };
             let fill_in = |part: &str, template: &str| {
@@ -158,7 +158,7 @@ impl Parameters {
             };
             Ok(Some(SecretName { namespace: fill_in("namespace", namespace)?, name: fill_in("name", name)? }))
         };
-        Ok(Secrets {
+        Ok(SecretNames {
             provision: one("provisioner-secret")?,
             publish: one("controller-publish-secret")?,
             node_stage: one("node-stage-secret")?,

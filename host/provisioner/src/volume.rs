@@ -3,17 +3,17 @@
 use volhost_model::BackOff;
 
 use crate::Time;
-use crate::command::{Command, Outcome, Severity, Standing, Step};
-use crate::missing::{self, Missing};
-use crate::record::{ClaimName, Made, Phase, Record};
+use crate::command::{ClaimState, JobOutcome, JobStep, ProvisionerCommand, Severity};
+use crate::missing::{self, MissingClaim};
+use crate::record::{ClaimName, CreatedStorage, Phase, ProvisionRecord};
 use crate::terms::Reclaim;
 
 /// A volume, and what is known of it beside its record.
 #[derive(Debug)]
-pub(crate) struct Volume {
-    pub(crate) record: Record,
+pub(crate) struct ProvisionedVolume {
+    pub(crate) record: ProvisionRecord,
     /// The job that runs.
-    pub(crate) running: Option<Step>,
+    pub(crate) running: Option<JobStep>,
     /// The record on disk equals this one.
     pub(crate) kept: bool,
     /// The storage may have it although it is not known to.
@@ -29,13 +29,13 @@ pub(crate) struct Volume {
     /// An event has reported that pods still use it.
     pub(crate) reported_used: bool,
     /// The claim's absence, as seen by this run.
-    pub(crate) missing: Missing,
+    pub(crate) missing: MissingClaim,
     /// The last message about that.
     pub(crate) missing_message: Option<String>,
 }
 
-impl Volume {
-    pub(crate) fn new(record: Record) -> Self {
+impl ProvisionedVolume {
+    pub(crate) fn new(record: ProvisionRecord) -> Self {
         Self {
             record,
             running: None,
@@ -47,7 +47,7 @@ impl Volume {
             problem: None,
             refused_size: None,
             reported_used: false,
-            missing: Missing::default(),
+            missing: MissingClaim::default(),
             missing_message: None,
         }
     }
@@ -80,28 +80,28 @@ impl Volume {
         &mut self,
         now: Time,
         grace: Time,
-        standing: Standing,
-        commands: &mut Vec<Command>,
-    ) -> Standing {
+        claim_state: ClaimState,
+        commands: &mut Vec<ProvisionerCommand>,
+    ) -> ClaimState {
         if !matches!(self.record.phase, Phase::Made(_)) {
-            return match standing {
-                Standing::Missing { in_use } => Standing::Gone { in_use },
+            return match claim_state {
+                ClaimState::Missing { in_use } => ClaimState::Gone { in_use },
                 other => other,
             };
         }
-        match standing {
-            Standing::Unknown | Standing::Unread => self.missing.forget(),
-            Standing::Wants { .. } => self.is_back(commands),
+        match claim_state {
+            ClaimState::Unknown | ClaimState::Unread => self.missing.forget(),
+            ClaimState::Wants { .. } => self.is_back(commands),
             // Its release writes the record.
-            Standing::Gone { in_use: false } => self.record.deletion_stated = true,
-            Standing::Gone { in_use: true } => self.state_deletion(),
-            Standing::Missing { in_use } if self.record.deletion_stated => return Standing::Gone { in_use },
-            Standing::Missing { in_use } => return self.is_missing(now, grace, in_use, commands),
+            ClaimState::Gone { in_use: false } => self.record.deletion_stated = true,
+            ClaimState::Gone { in_use: true } => self.state_deletion(),
+            ClaimState::Missing { in_use } if self.record.deletion_stated => return ClaimState::Gone { in_use },
+            ClaimState::Missing { in_use } => return self.is_missing(now, grace, in_use, commands),
         }
-        standing
+        claim_state
     }
 
-    fn is_back(&mut self, commands: &mut Vec<Command>) {
+    fn is_back(&mut self, commands: &mut Vec<ProvisionerCommand>) {
         self.missing.forget();
         self.missing_message = None;
         let was_missing = self.record.missing_since.take().is_some();
@@ -114,18 +114,25 @@ impl Volume {
         }
     }
 
-    fn is_missing(&mut self, now: Time, grace: Time, in_use: bool, commands: &mut Vec<Command>) -> Standing {
+    fn is_missing(
+        &mut self,
+        now: Time,
+        grace: Time,
+        in_use: bool,
+        commands: &mut Vec<ProvisionerCommand>,
+    ) -> ClaimState {
         if grace == 0 {
-            return Standing::Gone { in_use };
+            return ClaimState::Gone { in_use };
         }
-        // The message shows when it was missed first. A clock that was turned back puts that into the future.
+        // The message shows when it was missed first. A clock that was turned back puts that into
+        // the future.
         let since = self.record.missing_since.filter(|since| *since <= now).unwrap_or(now);
         self.kept &= self.record.missing_since == Some(since);
         self.record.missing_since = Some(since);
         let due = self.missing.is_missing(now, &mut self.record.missing_for, grace);
         if due <= now {
             self.missing.is_over();
-            return Standing::Gone { in_use };
+            return ClaimState::Gone { in_use };
         }
         if self.missing.reminds(now, due) {
             // The time that has been counted so far is written down.
@@ -135,59 +142,60 @@ impl Volume {
             commands.push(self.claim_event(Severity::Warning, "ClaimMissing", message.clone()));
             self.missing_message = Some(message);
         }
-        Standing::Unknown
+        ClaimState::Unknown
     }
 
     /// What is to be done now.
-    pub(crate) fn next(&mut self, standing: Standing, commands: &mut Vec<Command>) -> Option<Step> {
-        match (self.record.phase.clone(), standing) {
-            (_, Standing::Unread) => None,
-            (Phase::Asked, Standing::Gone { .. }) if !self.may_exist => Some(Step::Forget),
-            (Phase::Asked, Standing::Unknown) if !self.may_exist => None,
+    pub(crate) fn next(&mut self, claim_state: ClaimState, commands: &mut Vec<ProvisionerCommand>) -> Option<JobStep> {
+        match (self.record.phase.clone(), claim_state) {
+            (_, ClaimState::Unread) => None,
+            (Phase::Asked, ClaimState::Gone { .. }) if !self.may_exist => Some(JobStep::Forget),
+            (Phase::Asked, ClaimState::Unknown) if !self.may_exist => None,
             (Phase::Asked, _) => {
                 if self.failures == 0 {
                     let message = format!("{} is asked for volume {}", self.record.terms.provisioner, self.record.name);
                     commands.push(self.claim_event(Severity::Normal, "Provisioning", message));
                 }
                 self.may_have_existed = std::mem::replace(&mut self.may_exist, true);
-                Some(Step::Create)
+                Some(JobStep::Create)
             }
-            (Phase::Undoing(_), _) => Some(Step::Delete),
-            (Phase::Made(_) | Phase::Forgotten, _) if !self.kept => Some(Step::Keep),
-            // Announced once the record says it: the deletion that the event announces then survives a crash.
-            (Phase::Made(_), Standing::Gone { in_use: true }) => {
+            (Phase::Undoing(_), _) => Some(JobStep::Delete),
+            (Phase::Made(_) | Phase::Forgotten, _) if !self.kept => Some(JobStep::Keep),
+            // Announced once the record says it: the deletion that the event announces then
+            // survives a crash.
+            (Phase::Made(_), ClaimState::Gone { in_use: true }) => {
                 if !std::mem::replace(&mut self.reported_used, true) {
                     let message = "its claim is gone, and pods of this node use it; it stays until they are gone, too";
                     commands.push(self.event(Severity::Normal, "VolumeStillUsed", message.to_owned()));
                 }
                 None
             }
-            (Phase::Made(made), Standing::Wants { bytes, may_grow }) if bytes > made.capacity => {
+            (Phase::Made(made), ClaimState::Wants { bytes, may_grow }) if bytes > made.capacity => {
                 self.next_growth(bytes, may_grow, commands)
             }
-            (Phase::Made(made), Standing::Gone { in_use: false }) => {
+            (Phase::Made(made), ClaimState::Gone { in_use: false }) => {
                 self.record.phase = Phase::Released(made);
                 self.kept = false;
                 self.problem = None;
-                commands.push(Command::Show(Box::new(self.record.clone())));
+                commands.push(ProvisionerCommand::Show(Box::new(self.record.clone())));
                 Some(match self.record.terms.reclaim {
-                    Reclaim::Delete => Step::Delete,
-                    Reclaim::Retain => Step::Keep,
+                    Reclaim::Delete => JobStep::Delete,
+                    Reclaim::Retain => JobStep::Keep,
                 })
             }
             (Phase::Released(_), _) => match self.record.terms.reclaim {
-                Reclaim::Delete => Some(Step::Delete),
-                Reclaim::Retain => (!self.kept).then_some(Step::Keep),
+                Reclaim::Delete => Some(JobStep::Delete),
+                Reclaim::Retain => (!self.kept).then_some(JobStep::Keep),
             },
             // A claim that is missing is judged before: see `judged`.
             (Phase::Made(_) | Phase::Forgotten, _) => None,
         }
     }
 
-    fn next_growth(&mut self, bytes: u64, may_grow: bool, commands: &mut Vec<Command>) -> Option<Step> {
+    fn next_growth(&mut self, bytes: u64, may_grow: bool, commands: &mut Vec<ProvisionerCommand>) -> Option<JobStep> {
         if may_grow {
             self.refused_size = None;
-            return Some(Step::Grow(bytes));
+            return Some(JobStep::Grow(bytes));
         }
         if self.refused_size.replace(bytes) != Some(bytes) {
             let message = format!(
@@ -199,11 +207,17 @@ impl Volume {
         None
     }
 
-    /// Takes note of what a step has brought; whether nothing is left.
-    pub(crate) fn took(&mut self, now: Time, step: Step, outcome: Outcome, commands: &mut Vec<Command>) -> bool {
+    /// Records the outcome of a step; returns whether nothing is left.
+    pub(crate) fn took(
+        &mut self,
+        now: Time,
+        step: JobStep,
+        outcome: JobOutcome,
+        commands: &mut Vec<ProvisionerCommand>,
+    ) -> bool {
         let problem = match (step, outcome) {
-            (Step::Create, Outcome::Created(made)) => return self.created(now, made, commands),
-            (Step::Grow(_), Outcome::Grown(bytes)) => {
+            (JobStep::Create, JobOutcome::Created(made)) => return self.created(now, made, commands),
+            (JobStep::Grow(_), JobOutcome::Grown(bytes)) => {
                 self.succeeded();
                 if let Phase::Made(made) = &mut self.record.phase {
                     made.capacity = bytes;
@@ -213,41 +227,43 @@ impl Volume {
                 commands.push(self.claim_event(Severity::Normal, "VolumeResizeSuccessful", message));
                 return false;
             }
-            (Step::Keep, Outcome::Done) => {
+            (JobStep::Keep, JobOutcome::Done) => {
                 self.succeeded();
                 self.kept = true;
-                commands.extend(shown(&self.record).then(|| Command::Show(Box::new(self.record.clone()))));
+                commands.extend(shown(&self.record).then(|| ProvisionerCommand::Show(Box::new(self.record.clone()))));
                 return false;
             }
-            (Step::Delete, Outcome::Done) if matches!(self.record.phase, Phase::Undoing(_)) => {
+            (JobStep::Delete, JobOutcome::Done) if matches!(self.record.phase, Phase::Undoing(_)) => {
                 // The failure that led here decides when it is asked for again.
                 self.record.phase = Phase::Asked;
                 self.may_exist = false;
                 self.retry_at = Some(now.saturating_add(BackOff::KUBELET.micros(self.failures)));
                 return false;
             }
-            (Step::Delete, Outcome::Done) => {
+            (JobStep::Delete, JobOutcome::Done) => {
                 let message = format!("{} has deleted it", self.record.terms.provisioner);
                 commands.push(self.event(Severity::Normal, "VolumeDeleted", message));
                 return true;
             }
-            (Step::Forget, Outcome::Done) => return true,
-            (Step::Create, Outcome::Failed(why)) => {
+            (JobStep::Forget, JobOutcome::Done) => return true,
+            (JobStep::Create, JobOutcome::Failed(why)) => {
                 self.may_exist = false;
                 why
             }
-            (Step::Create, Outcome::NotBegun(why)) => {
+            (JobStep::Create, JobOutcome::NotBegun(why)) => {
                 self.may_exist = self.may_have_existed;
                 why
             }
-            (_, Outcome::Failed(why) | Outcome::Uncertain(why) | Outcome::NotBegun(why)) => why,
-            (_, Outcome::Created(_) | Outcome::Grown(_) | Outcome::Done) => "it was answered out of turn".to_owned(),
+            (_, JobOutcome::Failed(why) | JobOutcome::Uncertain(why) | JobOutcome::NotBegun(why)) => why,
+            (_, JobOutcome::Created(_) | JobOutcome::Grown(_) | JobOutcome::Done) => {
+                "it was answered out of turn".to_owned()
+            }
         };
         self.failed(now, step, problem, commands);
         false
     }
 
-    fn created(&mut self, now: Time, mut made: Made, commands: &mut Vec<Command>) -> bool {
+    fn created(&mut self, now: Time, mut made: CreatedStorage, commands: &mut Vec<ProvisionerCommand>) -> bool {
         let asked = self.record.wanted.bytes;
         if made.capacity == 0 {
             // The storage may leave the capacity out.
@@ -259,7 +275,7 @@ impl Volume {
                 made.capacity
             );
             self.record.phase = Phase::Undoing(made);
-            self.failed(now, Step::Create, problem, commands);
+            self.failed(now, JobStep::Create, problem, commands);
             self.retry_at = None;
             return false;
         }
@@ -277,28 +293,33 @@ impl Volume {
         self.problem = None;
     }
 
-    fn failed(&mut self, now: Time, step: Step, problem: String, commands: &mut Vec<Command>) {
+    fn failed(&mut self, now: Time, step: JobStep, problem: String, commands: &mut Vec<ProvisionerCommand>) {
         self.failures = self.failures.saturating_add(1);
         self.retry_at = Some(now.saturating_add(BackOff::KUBELET.micros(self.failures)));
         commands.push(match step {
-            Step::Create => self.claim_event(Severity::Warning, "ProvisioningFailed", problem.clone()),
-            Step::Grow(_) => self.claim_event(Severity::Warning, "VolumeResizeFailed", problem.clone()),
-            Step::Delete => self.event(Severity::Warning, "VolumeFailedDelete", problem.clone()),
-            Step::Keep | Step::Forget => self.event(Severity::Warning, "VolumeNotRecorded", problem.clone()),
+            JobStep::Create => self.claim_event(Severity::Warning, "ProvisioningFailed", problem.clone()),
+            JobStep::Grow(_) => self.claim_event(Severity::Warning, "VolumeResizeFailed", problem.clone()),
+            JobStep::Delete => self.event(Severity::Warning, "VolumeFailedDelete", problem.clone()),
+            JobStep::Keep | JobStep::Forget => self.event(Severity::Warning, "VolumeNotRecorded", problem.clone()),
         });
         self.problem = Some(problem);
     }
 
-    fn event(&self, severity: Severity, reason: &'static str, message: String) -> Command {
-        Command::Tell { severity, reason, object: format!("volume {}", self.record.name), message }
+    fn event(&self, severity: Severity, reason: &'static str, message: String) -> ProvisionerCommand {
+        ProvisionerCommand::Emit { severity, reason, object: format!("volume {}", self.record.name), message }
     }
 
-    fn claim_event(&self, severity: Severity, reason: &'static str, message: String) -> Command {
-        Command::Tell { severity, reason, object: format!("claim {}", self.record.claim.full_name()), message }
+    fn claim_event(&self, severity: Severity, reason: &'static str, message: String) -> ProvisionerCommand {
+        ProvisionerCommand::Emit {
+            severity,
+            reason,
+            object: format!("claim {}", self.record.claim.full_name()),
+            message,
+        }
     }
 }
 
 /// Whether a record is one of a volume that users see.
-pub(crate) fn shown(record: &Record) -> bool {
+pub(crate) fn shown(record: &ProvisionRecord) -> bool {
     matches!(record.phase, Phase::Made(_) | Phase::Released(_))
 }

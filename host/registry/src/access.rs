@@ -11,7 +11,8 @@ pub struct Access {
     pub credentials: Option<Credentials>,
     /// Use HTTP without TLS. Only to this machine.
     pub plain_http: bool,
-    /// How long a registry may be silent: while a connection is opened, and between two pieces of an answer.
+    /// How long a registry may be silent: while a connection is opened, and between two pieces of
+    /// an answer.
     pub idle_timeout: Duration,
 }
 
@@ -21,5 +22,6 @@ impl Default for Access {
     }
 }
 
-/// Longer than a loaded registry takes to look up a manifest, shorter than a user waits for a dead one.
+/// Longer than a loaded registry takes to look up a manifest, shorter than a user waits for a dead
+/// one.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);

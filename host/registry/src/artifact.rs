@@ -25,7 +25,8 @@ pub(crate) const SIGNATURE: &str = "application/vnd.volhost.minisign.v1";
 /// When something was created, in RFC 3339.
 pub(crate) const CREATED: &str = "org.opencontainers.image.created";
 
-/// The largest manifest, in bytes: the minimum that the distribution specification asks registries to accept.
+/// The largest manifest, in bytes: the minimum that the distribution specification asks registries
+/// to accept.
 pub(crate) const MANIFEST_BYTES: u64 = 4 << 20;
 /// The largest signature, as the host reads them.
 pub(crate) const SIGNATURE_BYTES: u64 = 8 << 10;
@@ -58,7 +59,7 @@ impl Descriptor {
 /// A manifest.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Manifest {
+pub(crate) struct ArtifactManifest {
     pub(crate) schema_version: u32,
     #[serde(default)]
     pub(crate) media_type: String,

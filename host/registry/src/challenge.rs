@@ -1,4 +1,5 @@
-//! How a registry asks for authentication: the header `WWW-Authenticate` (RFC 9110, section 11.6.1), as far as registries use it.
+//! How a registry asks for authentication: the header `WWW-Authenticate` (RFC 9110, section
+//! 11.6.1), as far as registries use it.
 
 /// What it asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,7 +10,8 @@ pub(crate) enum Challenge {
     Bearer { realm: String, service: Option<String>, scope: Option<String> },
 }
 
-/// What the headers ask for: a token where there is a choice, for it is good for little and not for long.
+/// What the headers ask for: a token where there is a choice, for it is good for little and not for
+/// long.
 pub(crate) fn parse<'a>(headers: impl Iterator<Item = &'a str>) -> Option<Challenge> {
     let mut basic = None;
     for header in headers {

@@ -1,4 +1,5 @@
-//! Credentials for a registry: from the environment, or from docker's configuration, which every registry tool reads.
+//! Credentials for a registry: from the environment, or from docker's configuration, which every
+//! registry tool reads.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -112,8 +113,9 @@ impl Credentials {
         Self { user: user.into(), password: password.into() }
     }
 
-    /// Finds the credentials for a registry: [`USER`] and [`PASSWORD`], else docker's configuration (`config.json` in `DOCKER_CONFIG`,
-    /// else in `~/.docker`), with its credential helpers. None without a login.
+    /// Finds the credentials for a registry: [`USER`] and [`PASSWORD`], else docker's configuration
+    /// (`config.json` in `DOCKER_CONFIG`, else in `~/.docker`), with its credential helpers. None
+    /// without a login.
     ///
     /// `variable` reads the environment.
     ///

@@ -1,9 +1,11 @@
 //! Volume plugins in OCI registries.
 //!
-//! A plugin is an artifact as the WebAssembly world lays it out (CNCF's guidance "Wasm OCI Artifact"): a manifest whose config is of type
-//! `application/vnd.wasm.config.v0+json`, with the component as its one layer of type `application/wasm`. So any tool that follows it can
-//! pull what volhost published, and the reverse. The author's minisign signature is an artifact of its own that *refers* to the plugin's
-//! manifest (distribution specification 1.1): it stays with the plugin and does not change it.
+//! A plugin is an artifact as the WebAssembly world lays it out (CNCF's guidance "Wasm OCI
+//! Artifact"): a manifest whose config is of type `application/vnd.wasm.config.v0+json`, with the
+//! component as its one layer of type `application/wasm`. So any tool that follows it can pull what
+//! volhost published, and the reverse. The author's minisign signature is an artifact of its own
+//! that *refers* to the plugin's manifest (distribution specification 1.1): it stays with the
+//! plugin and does not change it.
 //!
 //! ```text
 //!  REPOSITORY:TAG ──► manifest ──► config   what the component imports and exports
@@ -12,8 +14,9 @@
 //!                     manifest ──► layer    the signature
 //! ```
 //!
-//! A registry is not trusted. Its answers are bounded before they are read and checked against their digests before they are used; names
-//! that it suggests are ignored; its content is not interpreted here.
+//! A registry is not trusted. Its answers are bounded before they are read and checked against
+//! their digests before they are used; names that it suggests are ignored; its content is not
+//! interpreted here.
 //!
 //! | module | its job |
 //! |---|---|
@@ -48,8 +51,8 @@ mod transport;
 pub use access::Access;
 pub use credentials::{Credentials, CredentialsError};
 pub use digest::Digest;
-pub use publish::{Published, publish};
-pub use pull::{Pulled, pull};
+pub use publish::{PublishedArtifact, publish};
+pub use pull::{PulledPlugin, pull};
 pub use reference::{Reference, ReferenceError};
 pub use session::SessionError;
 pub use tls::TlsError;

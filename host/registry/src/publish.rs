@@ -4,21 +4,21 @@ use hyper::{Method, StatusCode, Uri};
 
 use crate::access::Access;
 use crate::artifact::{
-    CREATED, Component, Descriptor, EMPTY, EMPTY_CONTENT, INDEX, MANIFEST, MANIFEST_BYTES, Manifest, SIGNATURE,
+    ArtifactManifest, CREATED, Component, Descriptor, EMPTY, EMPTY_CONTENT, INDEX, MANIFEST, MANIFEST_BYTES, SIGNATURE,
     SIGNATURE_BYTES, WASM_CONFIG, WASM_LAYER, WasmConfig,
 };
 use crate::digest::Digest;
 pub use crate::publish_error::PublishError;
 use crate::reference::Reference;
 use crate::referrers;
-use crate::session::{Call, Session, SessionError, escape};
+use crate::session::{HttpRequest, Session, SessionError, escape};
 
 /// The largest answer to a push, in bytes: only a refusal has a body.
 const ANSWER_BYTES: u64 = 64 << 10;
 
 /// What is published.
 #[derive(Debug, Clone, Copy)]
-pub struct Plugin<'a> {
+pub struct PluginArtifact<'a> {
     /// The component.
     pub component: &'a [u8],
     /// What it exports, by its full names.
@@ -33,26 +33,28 @@ pub struct Plugin<'a> {
 
 /// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Published {
+pub struct PublishedArtifact {
     /// The manifest: what pins the plugin.
     pub digest: Digest,
 }
 
-/// Publishes a plugin under the tag of `reference`, with its signature. `report` is called with each step.
+/// Publishes a plugin under the tag of `reference`, with its signature. `report` is called with
+/// each step.
 ///
 /// # Guarantees
-/// The tag changes last, and at once: a pull gets the old plugin, or the new one with its signature. A tag that has other content is
-/// not replaced without `force`. Repeating it is harmless.
+/// The tag changes last, and at once: a pull gets the old plugin, or the new one with its
+/// signature. A tag that has other content is not replaced without `force`. Repeating it is
+/// harmless.
 ///
 /// # Errors
 /// [`PublishError`].
 pub async fn publish(
     access: &Access,
     reference: &Reference,
-    plugin: Plugin<'_>,
+    plugin: PluginArtifact<'_>,
     force: bool,
     report: &dyn Fn(&str),
-) -> Result<Published, PublishError> {
+) -> Result<PublishedArtifact, PublishError> {
     if reference.digest().is_some() {
         return Err(PublishError::Pinned(reference.clone()));
     }
@@ -89,7 +91,7 @@ pub async fn publish(
     }
     report(&format!("tag: {tag}"));
     push_manifest(&mut session, tag, &manifest).await?;
-    Ok(Published { digest })
+    Ok(PublishedArtifact { digest })
 }
 
 fn manifest(
@@ -98,8 +100,8 @@ fn manifest(
     layer: Descriptor,
     subject: Option<Descriptor>,
     created: Option<&str>,
-) -> Manifest {
-    Manifest {
+) -> ArtifactManifest {
+    ArtifactManifest {
         schema_version: 2,
         media_type: MANIFEST.to_owned(),
         artifact_type: artifact_type.map(str::to_owned),
@@ -123,7 +125,9 @@ fn check_signature(signature: &[u8]) -> Result<(), PublishError> {
 async fn present(session: &mut Session<'_>, tag: &str) -> Result<Option<Digest>, SessionError> {
     let uri = session.uri(&format!("manifests/{tag}"))?;
     let accept = format!("{MANIFEST}, {INDEX}");
-    let answer = session.call(Call { accept: Some(&accept), ..Call::new(Method::GET, uri, MANIFEST_BYTES) }).await?;
+    let answer = session
+        .call(HttpRequest { accept: Some(&accept), ..HttpRequest::new(Method::GET, uri, MANIFEST_BYTES) })
+        .await?;
     match answer.status {
         StatusCode::OK => Ok(Some(Digest::of(&answer.body))),
         StatusCode::NOT_FOUND => Ok(None),
@@ -156,20 +160,20 @@ async fn push_signature(
 async fn push_blob(session: &mut Session<'_>, content: &[u8]) -> Result<(), SessionError> {
     let digest = Digest::of(content);
     let uri = session.uri(&format!("blobs/{digest}"))?;
-    if session.call(Call::new(Method::HEAD, uri, ANSWER_BYTES)).await?.status == StatusCode::OK {
+    if session.call(HttpRequest::new(Method::HEAD, uri, ANSWER_BYTES)).await?.status == StatusCode::OK {
         return Ok(());
     }
     let uploads = session.uri("blobs/uploads/")?;
-    let answer = session.call(Call::new(Method::POST, uploads.clone(), ANSWER_BYTES)).await?;
+    let answer = session.call(HttpRequest::new(Method::POST, uploads.clone(), ANSWER_BYTES)).await?;
     if answer.status != StatusCode::ACCEPTED {
         return Err(session.refused("an upload", &answer));
     }
     let place = with_query(session.location(&answer, &uploads)?, &format!("digest={}", escape(digest.as_str())));
     let place = place.ok_or_else(|| session.refused("an upload", &answer))?;
-    let call = Call {
+    let call = HttpRequest {
         content_type: Some("application/octet-stream"),
         body: content.to_vec().into(),
-        ..Call::new(Method::PUT, place, ANSWER_BYTES)
+        ..HttpRequest::new(Method::PUT, place, ANSWER_BYTES)
     };
     let answer = session.call(call).await?;
     if answer.status != StatusCode::CREATED {
@@ -186,10 +190,10 @@ fn with_query(uri: Uri, query: &str) -> Option<Uri> {
 /// Whether the registry has understood what the manifest refers to.
 async fn push_manifest(session: &mut Session<'_>, name: &str, content: &[u8]) -> Result<bool, SessionError> {
     let uri = session.uri(&format!("manifests/{name}"))?;
-    let call = Call {
+    let call = HttpRequest {
         content_type: Some(MANIFEST),
         body: content.to_vec().into(),
-        ..Call::new(Method::PUT, uri, ANSWER_BYTES)
+        ..HttpRequest::new(Method::PUT, uri, ANSWER_BYTES)
     };
     let answer = session.call(call).await?;
     if !matches!(answer.status, StatusCode::CREATED | StatusCode::OK) {

@@ -5,12 +5,13 @@ use thiserror::Error;
 
 use crate::access::Access;
 use crate::artifact::{
-    CREATED, Descriptor, INDEX, MANIFEST, MANIFEST_BYTES, Manifest, SIGNATURE, SIGNATURE_BYTES, WASM_CONFIG, WASM_LAYER,
+    ArtifactManifest, CREATED, Descriptor, INDEX, MANIFEST, MANIFEST_BYTES, SIGNATURE, SIGNATURE_BYTES, WASM_CONFIG,
+    WASM_LAYER,
 };
 use crate::digest::Digest;
 use crate::reference::Reference;
 use crate::referrers;
-use crate::session::{Call, Session, SessionError};
+use crate::session::{HttpRequest, Session, SessionError};
 use crate::text::printable;
 
 /// The first bytes of every component: the magic number, the version, and the layer "component".
@@ -88,20 +89,22 @@ pub enum PullError {
 
 /// A plugin that was pulled. Nothing of it has been interpreted.
 #[derive(Debug, Clone)]
-pub struct Pulled {
+pub struct PulledPlugin {
     /// The component.
     pub component: Vec<u8>,
     /// Its manifest: what pins it.
     pub digest: Digest,
-    /// The signature that refers to it, as minisign writes it. It is verified when the plugin is loaded.
+    /// The signature that refers to it, as minisign writes it. It is verified when the plugin is
+    /// loaded.
     pub signature: Option<Vec<u8>>,
 }
 
-/// Pulls the plugin that `reference` names, of at most `limit` bytes, with the newest signature that refers to it. `report` is called with each step.
+/// Pulls the plugin that `reference` names, of at most `limit` bytes, with the newest signature
+/// that refers to it. `report` is called with each step.
 ///
 /// # Guarantees
-/// The content has the reference's digest, if it has one, and the manifest's in any case. No name, path or
-/// address of the registry's is used on this machine.
+/// The content has the reference's digest, if it has one, and the manifest's in any case. No name,
+/// path or address of the registry's is used on this machine.
 ///
 /// # Errors
 /// [`PullError`].
@@ -110,7 +113,7 @@ pub async fn pull(
     reference: &Reference,
     limit: u64,
     report: &dyn Fn(&str),
-) -> Result<Pulled, PullError> {
+) -> Result<PulledPlugin, PullError> {
     let mut session = Session::new(access, reference, "pull")?;
     let (manifest, digest) = manifest(&mut session, reference).await?;
     let layer = component_of(&manifest, reference)?;
@@ -125,10 +128,10 @@ pub async fn pull(
     }
     let signature = signature(&mut session, &digest).await?;
     report(if signature.is_some() { "signature" } else { "no signature" });
-    Ok(Pulled { component, digest, signature })
+    Ok(PulledPlugin { component, digest, signature })
 }
 
-async fn manifest(session: &mut Session<'_>, reference: &Reference) -> Result<(Manifest, Digest), PullError> {
+async fn manifest(session: &mut Session<'_>, reference: &Reference) -> Result<(ArtifactManifest, Digest), PullError> {
     let pinned = reference.digest();
     let version = match (pinned, reference.tag()) {
         (Some(digest), _) => digest.as_str(),
@@ -137,7 +140,9 @@ async fn manifest(session: &mut Session<'_>, reference: &Reference) -> Result<(M
     };
     let uri = session.uri(&format!("manifests/{version}"))?;
     let accept = format!("{MANIFEST}, {INDEX}");
-    let answer = session.call(Call { accept: Some(&accept), ..Call::new(Method::GET, uri, MANIFEST_BYTES) }).await?;
+    let answer = session
+        .call(HttpRequest { accept: Some(&accept), ..HttpRequest::new(Method::GET, uri, MANIFEST_BYTES) })
+        .await?;
     match answer.status {
         StatusCode::OK => {}
         StatusCode::NOT_FOUND => return Err(PullError::NotFound(reference.clone())),
@@ -160,7 +165,7 @@ async fn manifest(session: &mut Session<'_>, reference: &Reference) -> Result<(M
 }
 
 /// The one layer that is the component.
-fn component_of<'a>(manifest: &'a Manifest, reference: &Reference) -> Result<&'a Descriptor, PullError> {
+fn component_of<'a>(manifest: &'a ArtifactManifest, reference: &Reference) -> Result<&'a Descriptor, PullError> {
     let no_plugin = |why: String| PullError::NoPlugin { reference: reference.clone(), why };
     if manifest.config.media_type != WASM_CONFIG {
         let found = printable(&manifest.config.media_type);
@@ -183,7 +188,7 @@ async fn blob(session: &mut Session<'_>, descriptor: &Descriptor, what: &'static
         return Err(PullError::Digest { what, by: "the manifest", expected, found: Digest::of(&[]) });
     };
     let uri = session.uri(&format!("blobs/{digest}"))?;
-    let answer = session.call(Call::new(Method::GET, uri, descriptor.size.max(REFUSAL_BYTES))).await?;
+    let answer = session.call(HttpRequest::new(Method::GET, uri, descriptor.size.max(REFUSAL_BYTES))).await?;
     if answer.status != StatusCode::OK {
         return Err(session.refused(what, &answer).into());
     }
@@ -198,7 +203,8 @@ async fn blob(session: &mut Session<'_>, descriptor: &Descriptor, what: &'static
     Ok(answer.body.into())
 }
 
-/// The newest signature. One that cannot be pulled is an error: without it the plugin might be refused, or pass as unsigned.
+/// The newest signature. One that cannot be pulled is an error: without it the plugin might be
+/// refused, or pass as unsigned.
 async fn signature(session: &mut Session<'_>, plugin: &Digest) -> Result<Option<Vec<u8>>, PullError> {
     let found = referrers::list(session, plugin, SIGNATURE).await?;
     let created = |one: &Descriptor| one.annotations.as_ref().and_then(|all| all.get(CREATED).cloned());
@@ -215,7 +221,10 @@ async fn signature(session: &mut Session<'_>, plugin: &Digest) -> Result<Option<
     blob(session, layer, "the signature").await.map(Some)
 }
 
-async fn manifest_of_signature(session: &mut Session<'_>, descriptor: &Descriptor) -> Result<Manifest, PullError> {
+async fn manifest_of_signature(
+    session: &mut Session<'_>,
+    descriptor: &Descriptor,
+) -> Result<ArtifactManifest, PullError> {
     let what = "the signature's manifest";
     let Ok(digest) = descriptor.digest.parse::<Digest>() else {
         let expected = printable(&descriptor.digest);
@@ -227,7 +236,9 @@ async fn manifest_of_signature(session: &mut Session<'_>, descriptor: &Descripto
         });
     };
     let uri = session.uri(&format!("manifests/{digest}"))?;
-    let answer = session.call(Call { accept: Some(MANIFEST), ..Call::new(Method::GET, uri, MANIFEST_BYTES) }).await?;
+    let answer = session
+        .call(HttpRequest { accept: Some(MANIFEST), ..HttpRequest::new(Method::GET, uri, MANIFEST_BYTES) })
+        .await?;
     if answer.status != StatusCode::OK {
         return Err(session.refused(what, &answer).into());
     }

@@ -116,7 +116,8 @@ impl FromStr for Reference {
         };
         let shown = || crate::text::printable(text);
         let (host, path) = rest.split_once('/').ok_or_else(|| ReferenceError::NoHost(shown()))?;
-        // What docker takes for a part of a name on its own registry is refused: it would silently be another's.
+        // What docker takes for a part of a name on its own registry is refused: it would silently
+        // be another's.
         if !(host.contains(['.', ':']) || host == "localhost") {
             return Err(ReferenceError::NoHost(shown()));
         }

@@ -1,5 +1,5 @@
-//! What refers to a manifest: the referrers of the distribution specification 1.1, and the fallback tag on a registry that
-//! does not know them.
+//! What refers to a manifest: the referrers of the distribution specification 1.1, and the fallback
+//! tag on a registry that does not know them.
 
 use hyper::{Method, StatusCode};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::artifact::{Descriptor, INDEX, Index, MANIFEST_BYTES};
 use crate::digest::Digest;
 use crate::publish_error::PublishError;
-use crate::session::{Call, Session, SessionError, escape};
+use crate::session::{HttpRequest, Session, SessionError, escape};
 
 /// The header by which a registry confirms the `subject` of a manifest.
 pub(crate) const UNDERSTOOD: &str = "oci-subject";
@@ -17,15 +17,17 @@ fn tag(subject: &Digest) -> String {
     format!("sha256-{}", subject.hex())
 }
 
-/// The manifests of a type that refer to `subject`, as the registry lists them. A list that cannot be parsed counts as empty: its entries would be
-/// checked against their digests anyway, and its omissions cannot be detected.
+/// The manifests of a type that refer to `subject`, as the registry lists them. A list that cannot
+/// be parsed counts as empty: its entries would be checked against their digests anyway, and its
+/// omissions cannot be detected.
 pub(crate) async fn list(
     session: &mut Session<'_>,
     subject: &Digest,
     artifact_type: &str,
 ) -> Result<Vec<Descriptor>, SessionError> {
     let api = session.uri(&format!("referrers/{subject}?artifactType={}", escape(artifact_type)))?;
-    let answer = session.call(Call { accept: Some(INDEX), ..Call::new(Method::GET, api, MANIFEST_BYTES) }).await?;
+    let answer =
+        session.call(HttpRequest { accept: Some(INDEX), ..HttpRequest::new(Method::GET, api, MANIFEST_BYTES) }).await?;
     let index = match answer.status {
         StatusCode::OK => serde_json::from_slice::<Index>(&answer.body).ok(),
         StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::METHOD_NOT_ALLOWED => {
@@ -40,7 +42,8 @@ pub(crate) async fn list(
 
 async fn stand_in(session: &mut Session<'_>, subject: &Digest) -> Result<Option<Index>, SessionError> {
     let uri = session.uri(&format!("manifests/{}", tag(subject)))?;
-    let answer = session.call(Call { accept: Some(INDEX), ..Call::new(Method::GET, uri, MANIFEST_BYTES) }).await?;
+    let answer =
+        session.call(HttpRequest { accept: Some(INDEX), ..HttpRequest::new(Method::GET, uri, MANIFEST_BYTES) }).await?;
     match answer.status {
         StatusCode::OK => Ok(serde_json::from_slice(&answer.body).ok()),
         StatusCode::NOT_FOUND => Ok(None),
@@ -58,7 +61,11 @@ pub(crate) async fn add(session: &mut Session<'_>, subject: &Digest, referrer: D
     let index = Index { schema_version: 2, media_type: INDEX.to_owned(), manifests };
     let body = serde_json::to_vec(&index)?;
     let uri = session.uri(&format!("manifests/{}", tag(subject)))?;
-    let call = Call { content_type: Some(INDEX), body: body.into(), ..Call::new(Method::PUT, uri, MANIFEST_BYTES) };
+    let call = HttpRequest {
+        content_type: Some(INDEX),
+        body: body.into(),
+        ..HttpRequest::new(Method::PUT, uri, MANIFEST_BYTES)
+    };
     let answer = session.call(call).await?;
     match answer.status {
         StatusCode::CREATED | StatusCode::OK => Ok(()),

@@ -12,7 +12,7 @@ use crate::challenge::{self, Challenge};
 use crate::credentials::Credentials;
 use crate::reference::Reference;
 use crate::text::printable;
-use crate::transport::{Answer, Transport, TransportError};
+use crate::transport::{HttpResponse, Transport, TransportError};
 
 /// Registries send to where they store; storage may send on once more.
 const REDIRECTS: usize = 5;
@@ -82,7 +82,7 @@ pub enum SessionError {
 }
 
 /// A request.
-pub(crate) struct Call<'a> {
+pub(crate) struct HttpRequest<'a> {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) accept: Option<&'a str>,
@@ -92,7 +92,7 @@ pub(crate) struct Call<'a> {
     pub(crate) limit: u64,
 }
 
-impl Call<'_> {
+impl HttpRequest<'_> {
     pub(crate) fn new(method: Method, uri: Uri, limit: u64) -> Self {
         Self { method, uri, accept: None, content_type: None, body: Bytes::new(), limit }
     }
@@ -145,7 +145,7 @@ impl<'a> Session<'a> {
     }
 
     /// Asks, with a login if one is wanted, wherever the answer is. The answer may be a refusal.
-    pub(crate) async fn call(&mut self, call: Call<'_>) -> Result<Answer, SessionError> {
+    pub(crate) async fn call(&mut self, call: HttpRequest<'_>) -> Result<HttpResponse, SessionError> {
         let mut uri = call.uri.clone();
         let mut asked_to_log_in = false;
         let mut hops = 0;
@@ -176,7 +176,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn request(&self, call: &Call<'_>, uri: &Uri, at_home: bool) -> Result<Request<Full<Bytes>>, SessionError> {
+    fn request(&self, call: &HttpRequest<'_>, uri: &Uri, at_home: bool) -> Result<Request<Full<Bytes>>, SessionError> {
         let mut request = Request::builder().method(call.method.clone()).uri(uri.clone());
         if let Some(accept) = call.accept {
             request = request.header(ACCEPT, accept);
@@ -193,7 +193,7 @@ impl<'a> Session<'a> {
     }
 
     /// Where an answer sends us: an address, or a path on the same host.
-    pub(crate) fn location(&self, answer: &Answer, from: &Uri) -> Result<Uri, SessionError> {
+    pub(crate) fn location(&self, answer: &HttpResponse, from: &Uri) -> Result<Uri, SessionError> {
         let to = answer.headers.get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("");
         let wrong = || SessionError::Redirect { host: self.host.to_owned(), to: printable(to) };
         let uri: Uri = match to.strip_prefix('/') {
@@ -207,7 +207,7 @@ impl<'a> Session<'a> {
     }
 
     /// Does what the registry asks for, so that the next request may be answered.
-    async fn log_in(&mut self, answer: &Answer) -> Result<(), SessionError> {
+    async fn log_in(&mut self, answer: &HttpResponse) -> Result<(), SessionError> {
         let unclear = |why: &str| SessionError::Challenge { host: self.host.to_owned(), why: why.to_owned() };
         let headers = answer.headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
         let challenge =
@@ -263,7 +263,7 @@ impl<'a> Session<'a> {
         SessionError::LoginNeeded { host: self.host.to_owned(), name: self.name.to_owned() }
     }
 
-    fn denied(&self, answer: &Answer) -> SessionError {
+    fn denied(&self, answer: &HttpResponse) -> SessionError {
         if self.credentials.is_none() {
             return self.login_needed();
         }
@@ -271,7 +271,7 @@ impl<'a> Session<'a> {
     }
 
     /// An answer that is not what was hoped for.
-    pub(crate) fn refused(&self, what: impl Into<String>, answer: &Answer) -> SessionError {
+    pub(crate) fn refused(&self, what: impl Into<String>, answer: &HttpResponse) -> SessionError {
         SessionError::Refused {
             host: self.host.to_owned(),
             status: answer.status.as_u16(),
@@ -301,7 +301,7 @@ struct ErrorWords {
     message: String,
 }
 
-fn words(answer: &Answer) -> String {
+fn words(answer: &HttpResponse) -> String {
     match serde_json::from_slice::<Errors>(&answer.body) {
         Ok(Errors { errors }) if !errors.is_empty() => {
             let messages: Vec<_> = errors.iter().map(|one| format!("{} {}", one.code, one.message)).collect();

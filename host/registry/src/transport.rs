@@ -22,7 +22,8 @@ use crate::tls::{self, TlsError};
 /// How we call ourselves.
 const AGENT: &str = concat!("volhost/", env!("CARGO_PKG_VERSION"));
 
-/// What a connection must at least carry, in bytes a second: a large plugin takes its time to be sent.
+/// What a connection must at least carry, in bytes a second: a large plugin takes its time to be
+/// sent.
 const SLOWEST: u64 = 32 << 10;
 
 /// Why a request got no answer that could be read.
@@ -40,7 +41,7 @@ pub enum TransportError {
     /// No authorities.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Nobody listens.
+    /// No server listens.
     #[error("no connection to {host}")]
     Connect {
         /// The host and port.
@@ -96,13 +97,13 @@ pub enum TransportError {
 
 /// An answer, whole.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Answer {
+impl HttpResponse {
     /// A header, if it is there and text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
@@ -121,8 +122,13 @@ impl Transport {
         Self { plain_http, idle_timeout, tls: None }
     }
 
-    /// Sends `request`, whose address is absolute, and reads the answer, of which at most `limit` bytes of content.
-    pub(crate) async fn send(&mut self, request: Request<Full<Bytes>>, limit: u64) -> Result<Answer, TransportError> {
+    /// Sends `request`, whose address is absolute, and reads the answer, of which at most `limit`
+    /// bytes of content.
+    pub(crate) async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+        limit: u64,
+    ) -> Result<HttpResponse, TransportError> {
         let peer = Peer::of(request.uri())?;
         let allowed = peer.secure || (self.plain_http && is_loopback(&peer.name));
         if !allowed {
@@ -150,7 +156,7 @@ impl Transport {
         mut request: Request<Full<Bytes>>,
         peer: &Peer,
         limit: u64,
-    ) -> Result<Answer, TransportError>
+    ) -> Result<HttpResponse, TransportError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -179,11 +185,12 @@ impl Transport {
         head_only: bool,
         peer: &Peer,
         limit: u64,
-    ) -> Result<Answer, TransportError> {
+    ) -> Result<HttpResponse, TransportError> {
         let too_large = || TransportError::TooLarge { host: peer.host.clone(), limit };
         let (head, mut body) = answer.into_parts();
         let announced = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-        // A success that is too large is not read. The message of a refusal is shown as far as it fits.
+        // A success that is too large is not read. The message of a refusal is shown as far as it
+        // fits.
         if head.status.is_success()
             && !head_only
             && announced.and_then(|length| length.parse().ok()).is_some_and(|length: u64| length > limit)
@@ -199,7 +206,7 @@ impl Transport {
             }
             content.extend_from_slice(data);
         }
-        Ok(Answer { status: head.status, headers: head.headers, body: content.into() })
+        Ok(HttpResponse { status: head.status, headers: head.headers, body: content.into() })
     }
 
     async fn patiently<T>(&self, peer: &Peer, work: impl Future<Output = T>) -> Result<T, TransportError> {

@@ -16,15 +16,15 @@ use std::time::Duration;
 
 use common::{Asked, COMPONENT, Stranger, WASM_CONFIG, WASM_LAYER, access, babble, good_manifest, manifest, now, say};
 use volhost_registry::pull::PullError;
-use volhost_registry::{Access, Credentials, Digest, Pulled, SessionError, TransportError, pull};
+use volhost_registry::{Access, Credentials, Digest, PulledPlugin, SessionError, TransportError, pull};
 
-/// A loaded machine answers within it; nobody waits for it in vain.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A loaded machine answers within it; no test waits for it to pass.
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// More than any plugin of these tests has.
 const LIMIT: u64 = 1 << 20;
 
-fn try_pull(stranger: &Stranger, rest: &str) -> Result<Pulled, PullError> {
-    now(pull(&access(PATIENCE), &stranger.reference(rest), LIMIT, &|_| {}))
+fn try_pull(stranger: &Stranger, rest: &str) -> Result<PulledPlugin, PullError> {
+    now(pull(&access(TIMEOUT), &stranger.reference(rest), LIMIT, &|_| {}))
 }
 
 /// A registry that is as it should be, but for the manifest and the blob.
@@ -147,11 +147,11 @@ fn only_the_registry_is_told_who_we_are() {
         Asked { line, .. } if line.ends_with("/manifests/1") => say(stream, "200 OK", &[], good_manifest().as_bytes()),
         _ => say(stream, "404 Not Found", &[], b""),
     });
-    let access = Access { credentials: Some(Credentials::new("me", "open")), ..access(PATIENCE) };
+    let access = Access { credentials: Some(Credentials::new("me", "open")), ..access(TIMEOUT) };
     let pulled = now(pull(&access, &registry.reference("a:1"), LIMIT, &|_| {})).unwrap();
     assert_eq!(pulled.component, COMPONENT);
-    let told: Vec<_> = storage.asked().into_iter().map(|asked| asked.authorization).collect();
-    assert_eq!(told, [None]);
+    let sent: Vec<_> = storage.asked().into_iter().map(|asked| asked.authorization).collect();
+    assert_eq!(sent, [None]);
 }
 
 fn challenge(stream: &mut TcpStream, how: &str) {
@@ -165,12 +165,12 @@ fn challenge(stream: &mut TcpStream, how: &str) {
 
 #[test]
 fn whoever_asks_for_a_login_again_and_again_is_asked_twice() {
-    let access = Access { credentials: Some(Credentials::new("me", "open sesame")), ..access(PATIENCE) };
+    let access = Access { credentials: Some(Credentials::new("me", "open sesame")), ..access(TIMEOUT) };
     let basic = Stranger::start(|_, stream| challenge(stream, "Basic realm=\"r\""));
     let error = now(pull(&access, &basic.reference("a:1"), LIMIT, &|_| {})).unwrap_err();
-    let told = error.to_string();
-    assert!(matches!(session(error), SessionError::Denied { .. }), "{told}");
-    assert!(told.contains("UNAUTHORIZED no") && !told.contains(['\u{1b}']) && !told.contains("sesame"), "{told}");
+    let text = error.to_string();
+    assert!(matches!(session(error), SessionError::Denied { .. }), "{text}");
+    assert!(text.contains("UNAUTHORIZED no") && !text.contains(['\u{1b}']) && !text.contains("sesame"), "{text}");
     assert_eq!(basic.asked().len(), 2);
 
     let bearer = Stranger::start(|asked, stream| match asked.line.starts_with("GET /token?") {
@@ -189,7 +189,7 @@ fn whoever_asks_for_a_login_again_and_again_is_asked_twice() {
 
 #[test]
 fn a_login_is_given_to_no_strange_place_and_in_no_strange_way() {
-    let access = Access { credentials: Some(Credentials::new("me", "open sesame")), ..access(PATIENCE) };
+    let access = Access { credentials: Some(Credentials::new("me", "open sesame")), ..access(TIMEOUT) };
     let ask = |how: &'static str| {
         let stranger = Stranger::start(move |_, stream| challenge(stream, how));
         session(now(pull(&access, &stranger.reference("a:1"), LIMIT, &|_| {})).unwrap_err())
@@ -211,18 +211,18 @@ fn a_login_is_given_to_no_strange_place_and_in_no_strange_way() {
 fn what_is_no_plugin_is_told_for_what_it_is() {
     let digest = Digest::of(COMPONENT);
     let (digest, size) = (digest.as_str(), COMPONENT.len() as u64);
-    let told = |manifest: String, blob: &'static [u8]| try_pull(&serve(manifest, blob), "a:1").unwrap_err().to_string();
+    let text = |manifest: String, blob: &'static [u8]| try_pull(&serve(manifest, blob), "a:1").unwrap_err().to_string();
     let layer = (WASM_LAYER, digest, size);
-    let image = told(manifest("application/vnd.oci.image.config.v1+json", &[layer]), COMPONENT);
+    let image = text(manifest("application/vnd.oci.image.config.v1+json", &[layer]), COMPONENT);
     assert!(image.contains("application/vnd.oci.image.config.v1+json"), "{image}");
-    assert!(told(manifest(WASM_CONFIG, &[layer, layer]), COMPONENT).contains("2 layers"));
-    assert!(told(manifest(WASM_CONFIG, &[]), COMPONENT).contains("0 layers"));
-    assert!(told(manifest(WASM_CONFIG, &[("text/plain", digest, size)]), COMPONENT).contains("text/plain"));
-    assert!(told("{}".to_owned(), b"").contains("the manifest cannot be read"));
-    assert!(told("[".repeat(100_000), b"").contains("the manifest cannot be read"));
+    assert!(text(manifest(WASM_CONFIG, &[layer, layer]), COMPONENT).contains("2 layers"));
+    assert!(text(manifest(WASM_CONFIG, &[]), COMPONENT).contains("0 layers"));
+    assert!(text(manifest(WASM_CONFIG, &[("text/plain", digest, size)]), COMPONENT).contains("text/plain"));
+    assert!(text("{}".to_owned(), b"").contains("the manifest cannot be read"));
+    assert!(text("[".repeat(100_000), b"").contains("the manifest cannot be read"));
     let core: &'static [u8] = b"\0asm\x01\0\0\0";
     let of_core = manifest(WASM_CONFIG, &[(WASM_LAYER, Digest::of(core).as_str(), core.len() as u64)]);
-    assert!(told(of_core, core).contains("no WebAssembly component"));
+    assert!(text(of_core, core).contains("no WebAssembly component"));
     let index = Stranger::start(|_, stream| {
         say(stream, "200 OK", &[("content-type", "application/vnd.oci.image.index.v1+json")], b"{}")
     });
@@ -266,6 +266,6 @@ fn words_of_a_refusal_move_no_cursor() {
     let rude = Stranger::start(|_, stream| {
         say(stream, "500 Oh", &[], "\u{1b}]0;gone\u{7} and \n more".repeat(100).as_bytes())
     });
-    let told = try_pull(&rude, "a:1").unwrap_err().to_string();
-    assert!(told.contains("500") && told.len() < 600 && !told.contains(char::is_control), "{told}");
+    let text = try_pull(&rude, "a:1").unwrap_err().to_string();
+    assert!(text.contains("500") && text.len() < 600 && !text.contains(char::is_control), "{text}");
 }

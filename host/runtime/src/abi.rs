@@ -1,4 +1,5 @@
-//! The names of the contract: which package and version this host speaks, and what an import or export is called.
+//! The names of the contract: which package and version this host speaks, and what an import or
+//! export is called.
 
 use std::fmt;
 
@@ -6,7 +7,8 @@ use std::fmt;
 pub const PACKAGE: &str = "volhost:plugin";
 /// The version of the contract that this host was built with.
 pub const VERSION: Version = Version { major: 0, minor: 1, patch: 0 };
-/// Where a plugin's toolchain writes what built it: `0.1.0;rust-sdk/0.1.0`. Used for messages, never for trust.
+/// Where a plugin's toolchain writes what built it: `0.1.0;rust-sdk/0.1.0`. Used for messages,
+/// never for trust.
 pub(crate) const SDK_SECTION: &str = "volhost:abi";
 
 /// Interfaces that every plugin may import.

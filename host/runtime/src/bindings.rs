@@ -1,7 +1,9 @@
-//! The contract in Rust, generated from `wit/`: a trait for every imported interface, and typed calls for every export, those that a
-//! plugin need not have included. See [`crate::exports`] for which it has.
+//! The contract in Rust, generated from `wit/`: a trait for every imported interface, and typed
+//! calls for every export, those that a plugin need not have included. See [`crate::exports`] for
+//! which it has.
 //!
-//! Every host function may end the call (`trappable`); a WIT `error` is returned as [`HostError`], which says which of both it is.
+//! Every host function may end the call (`trappable`); a WIT `error` is returned as [`HostError`],
+//! which says which of both it is.
 
 use thiserror::Error;
 

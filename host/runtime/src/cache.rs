@@ -1,10 +1,11 @@
 //! Compiled plugins on disk, by the digest of what they were compiled from.
 //!
-//! A process that can write here controls the host, so the folder is the host's alone (mode 0700), which is checked at the start. Two files
-//! a plugin: `DIGEST-ENGINE.cwasm`, the code, and `DIGEST-ENGINE.json`, what the host wants to know beside it, the code's own digest
-//! above all. The second is written last: code without it, or of another digest, was not written to its end and is made again.
-//! A file is never written in place: it may be mapped. `DIGEST-ENGINE.refused` says why the
-//! compiler refused a plugin.
+//! A process that can write here controls the host, so the folder is the host's alone (mode 0700),
+//! which is checked at the start. Two files a plugin: `DIGEST-ENGINE.cwasm`, the code, and
+//! `DIGEST-ENGINE.json`, what the host wants to know beside it, the code's own digest above all.
+//! The second is written last: code without it, or of another digest, was not written to its end
+//! and is made again. A file is never written in place: it may be mapped. `DIGEST-ENGINE.refused`
+//! says why the compiler refused a plugin.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -30,15 +31,15 @@ pub(crate) struct Note {
 /// A plugin that the compiler refused, remembered so that a start does not pay for the same answer
 /// again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Refusal {
+pub(crate) struct CompileRefusal {
     /// Why, in words for the user.
     pub(crate) reason: String,
     /// The host and the limits that it was refused by: under others it is tried again.
     pub(crate) by: String,
 }
 
-/// How many refusals are remembered. Each is a small file; without a bound, a user who writes to the
-/// plugin folder could fill the cache.
+/// How many refusals are remembered. Each is a small file; without a bound, a user who writes to
+/// the plugin folder could fill the cache.
 const REFUSALS: usize = 1024;
 /// How the files of refusals end.
 const REFUSED: &str = "refused";
@@ -52,7 +53,8 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Takes the folder, made if it is missing, for code of this engine. What a crash left half-written is removed.
+    /// Takes the folder, made if it is missing, for code of this engine. What a crash left
+    /// half-written is removed.
     ///
     /// # Errors
     /// [`CacheError`] when it cannot be made or is not the host's alone.
@@ -107,12 +109,12 @@ impl Cache {
     /// Why this digest was refused before by the same host under the same limits; none when it was
     /// not.
     pub(crate) fn refusal(&self, digest: &str, by: &str) -> Option<String> {
-        let refusal: Refusal = serde_json::from_slice(&fs::read(self.refusal_path(digest)).ok()?).ok()?;
+        let refusal: CompileRefusal = serde_json::from_slice(&fs::read(self.refusal_path(digest)).ok()?).ok()?;
         (refusal.by == by).then_some(refusal.reason)
     }
 
     /// Remembers that this digest was refused. A failure only costs another try.
-    pub(crate) fn refuse(&self, digest: &str, refusal: &Refusal) {
+    pub(crate) fn refuse(&self, digest: &str, refusal: &CompileRefusal) {
         if self.refusals().count() >= REFUSALS {
             self.forget_refusals();
         }
@@ -161,7 +163,8 @@ impl Cache {
 
     fn put(&self, path: &Path, content: &[u8]) -> Result<(), CacheError> {
         let failed = |source| CacheError::Write { path: path.to_owned(), source };
-        // One process uses the folder, but two of its threads may compile the same plugin: a name for each.
+        // One process uses the folder, but two of its threads may compile the same plugin: a name
+        // for each.
         let part = path.with_extension(format!("{:?}.part", std::thread::current().id()));
         let written = OpenOptions::new()
             .write(true)

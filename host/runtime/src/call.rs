@@ -241,7 +241,8 @@ pub struct ProvisioningCall {
     pub provisioner: String,
     /// Namespace and name of the secret for the call.
     pub secret: Option<(String, String)>,
-    /// Where the volume may be: in one of these places, which have for each key one of its values. None: anywhere.
+    /// Where the volume may be: in one of these places, which have for each key one of its values.
+    /// None: anywhere.
     pub allowed_places: Vec<BTreeMap<String, Vec<String>>>,
     /// What the volume is to be mounted with.
     pub mount_options: Vec<String>,

@@ -176,10 +176,12 @@ impl From<types::Error> for PluginError {
     }
 }
 
-/// The code of an error that says: nothing was begun, and what an earlier call mounted is still mounted.
+/// The code of an error that says: nothing was begun, and what an earlier call mounted is still
+/// mounted.
 const NOT_BEGUN: &str = "not-begun";
 
-/// Why a call did not succeed. `changed` says whether the call had begun to change something on the node.
+/// Why a call did not succeed. `changed` says whether the call had begun to change something on the
+/// node.
 #[derive(Debug, Error)]
 pub enum CallError {
     /// The plugin says so.
@@ -275,7 +277,7 @@ pub enum CallError {
     },
     /// The sandbox could not be made. The plugin did not run.
     #[error(
-        "no sandbox could be made for the plugin: {reason}; calls that hang hold theirs, see `volhost get operations`"
+        "no sandbox could be made for the plugin: {reason}; calls that hang keep theirs, see `volhost get operations`"
     )]
     Sandbox {
         /// Why.
@@ -319,7 +321,8 @@ impl CallError {
         }
     }
 
-    /// Returns whether the plugin itself misbehaved, which counts towards its quarantine; an honest error does not.
+    /// Returns whether the plugin itself misbehaved, which counts towards its quarantine; an honest
+    /// error does not.
     #[must_use]
     pub fn is_misbehaviour(&self) -> bool {
         match self {

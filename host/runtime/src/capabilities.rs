@@ -1,4 +1,5 @@
-//! The calls of what a plugin need not be able to do: attach, mount for the node, map devices, expand. Each is
+//! The calls of what a plugin need not be able to do: attach, mount for the node, map devices,
+//! expand. Each is
 //! [`CallError::Lacks`] when the plugin does not export it.
 
 use std::path::PathBuf;
@@ -127,7 +128,8 @@ impl Plugin {
         Ok(node)
     }
 
-    /// Takes the volume of this name away from another node, and checks that the plugin does not find it there any more.
+    /// Takes the volume of this name away from another node, and checks that the plugin does not
+    /// find it there any more.
     ///
     /// # Errors
     /// [`CallError`].
@@ -144,8 +146,8 @@ impl Plugin {
         Ok(())
     }
 
-    /// Stages the volume, and checks that a mount is at the target. Returns the path of the device whose file system was
-    /// mounted now, if one was.
+    /// Stages the volume, and checks that a mount is at the target. Returns the path of the device
+    /// whose file system was mounted now, if one was.
     ///
     /// # Errors
     /// [`CallError`].
@@ -274,7 +276,8 @@ impl Plugin {
         Ok(answer.map_err(PluginError::from)?)
     }
 
-    /// Grows the volume to at least `to` bytes; the size it has then. `target` is where it is mounted, none for a device.
+    /// Grows the volume to at least `to` bytes; the size it has then. `target` is where it is
+    /// mounted, none for a device.
     ///
     /// # Errors
     /// [`CallError`].

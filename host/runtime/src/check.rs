@@ -1,5 +1,5 @@
-//! Checks what a component imports and exports against what this host has. Said before linking, in words of the contract; what linking
-//! itself would say is about types and indices.
+//! Checks what a component imports and exports against what this host has. Said before linking, in
+//! words of the contract; what linking itself would say is about types and indices.
 
 use wasmtime::Engine;
 use wasmtime::component::{Component, types};
@@ -16,7 +16,7 @@ const APPLY_FS_GROUP: &str = "[method]mount-target.apply-fs-group";
 
 /// The imports and exports of a component, by interface, without package and version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Surface {
+pub(crate) struct ComponentSurface {
     /// Interfaces of the contract that it imports, sorted.
     pub(crate) imports: Vec<String>,
     /// Interfaces of the contract that it exports, sorted.
@@ -29,8 +29,13 @@ pub(crate) struct Surface {
     pub(crate) abi: Option<Version>,
 }
 
-/// Reads the component's surface and refuses what this host cannot run. `sdk` is what the plugin says built it.
-pub(crate) fn check(component: &Component, engine: &Engine, sdk: Option<&str>) -> Result<Surface, LoadProblem> {
+/// Reads the component's surface and refuses what this host cannot run. `sdk` is what the plugin
+/// says built it.
+pub(crate) fn check(
+    component: &Component,
+    engine: &Engine,
+    sdk: Option<&str>,
+) -> Result<ComponentSurface, LoadProblem> {
     let ty = component.component_type();
     let imports: Vec<String> = ty.imports(engine).map(|(name, _)| name.to_owned()).collect();
     let exports: Vec<String> = ty.exports(engine).map(|(name, _)| name.to_owned()).collect();
@@ -43,7 +48,13 @@ pub(crate) fn check(component: &Component, engine: &Engine, sdk: Option<&str>) -
             if mounts && imported.get_export(engine, APPLY_FS_GROUP).is_some())
     });
     let wants_wasi = imports.iter().any(|import| is_served(import));
-    Ok(Surface { imports: interfaces(&imports), exports: interfaces(&exports), wants_wasi, gives_to_group, abi })
+    Ok(ComponentSurface {
+        imports: interfaces(&imports),
+        exports: interfaces(&exports),
+        wants_wasi,
+        gives_to_group,
+        abi,
+    })
 }
 
 fn check_names(imports: &[String], exports: &[String], sdk: Option<&str>) -> Result<(), LoadProblem> {
@@ -75,7 +86,8 @@ fn check_names(imports: &[String], exports: &[String], sdk: Option<&str>) -> Res
     Err(LoadProblem::UnknownImport { import: list(&unknown), hint: hint.to_owned() })
 }
 
-/// The functions of every interface that a plugin may export, with their parameters. What lies deeper in the types, linking compares.
+/// The functions of every interface that a plugin may export, with their parameters. What lies
+/// deeper in the types, linking compares.
 const FUNCTIONS: &[(&str, &str, &[&str])] = &[
     ("plugin", "describe", &["into"]),
     ("plugin", "identify", &["volume", "into"]),
@@ -111,8 +123,8 @@ const FUNCTIONS: &[(&str, &str, &[&str])] = &[
     ("group-snapshotter", "find-group", &["group-id", "into"]),
 ];
 
-/// Every interface of the contract is an instance, and the required ones have the contract's functions. wasmtime would say so too, but
-/// without the function's name.
+/// Every interface of the contract is an instance, and the required ones have the contract's
+/// functions. wasmtime would say so too, but without the function's name.
 fn check_shapes(ty: &types::Component, engine: &Engine, sdk: Option<&str>) -> Result<(), LoadProblem> {
     let misfit = |reason| LoadProblem::WrongShape { sdk: built_by(sdk), reason };
     for (name, item) in ty.exports(engine) {

@@ -1,4 +1,5 @@
-//! The engine: one configuration, shared by the host, which only runs code, and its compiler child, which only makes it.
+//! The engine: one configuration, shared by the host, which only runs code, and its compiler child,
+//! which only makes it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -6,31 +7,36 @@ use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAlloc
 
 use crate::limits::{Limits, MOST_MEMORY_BYTES};
 
-/// Address space reserved for a plugin's memory, in bytes: the most that a grant can allow, so that it never moves.
+/// Address space reserved for a plugin's memory, in bytes: the most that a grant can allow, so that
+/// it never moves.
 const MEMORY_RESERVATION: u64 = MOST_MEMORY_BYTES as u64;
-/// Guard beyond it, in bytes. Small on purpose: plugins compute little, explicit bounds checks are fine, and the host stays small.
+/// Guard beyond it, in bytes. Small on purpose: plugins compute little, explicit bounds checks are
+/// fine, and the host stays small.
 const MEMORY_GUARD: u64 = 64 << 10;
 /// A plugin's own stack, in bytes. It runs on the calling thread's, which has at least 2 MiB.
 const WASM_STACK: usize = 512 << 10;
 
-/// Memory that wasmtime itself keeps for one instance, in bytes: far more than any plugin's imports and tables need.
+/// Memory that wasmtime itself keeps for one instance, in bytes: far more than any plugin's imports
+/// and tables need.
 const MAX_INSTANCE_BYTES: usize = 4 << 20;
-/// Sandboxes that can exist at once, of all plugins together: sixteen plugins, each with as many hung operations as may run by default.
-/// A call that finds no place left fails before it begins, and is tried again. Address space, not memory.
+/// Sandboxes that can exist at once, of all plugins together: sixteen plugins, each with as many
+/// hung operations as may run by default. A call that finds no place left fails before it begins,
+/// and is tried again. Address space, not memory.
 const SANDBOXES: u32 = 1024;
-/// Core instances and tables of a component: one of its own, two small ones that its canonical functions need, and some more in
-/// languages with a runtime.
+/// Core instances and tables of a component: one of its own, two small ones that its canonical
+/// functions need, and some more in languages with a runtime.
 const PARTS: u32 = 8;
-/// The pages of a memory that were written are put back to what they were at the start, up to this many bytes, and stay in place for
-/// the next sandbox: it then starts without a page fault. Beyond it they are given back to the kernel.
+/// The pages of a memory that were written are put back to what they were at the start, up to this
+/// many bytes, and stay in place for the next sandbox: it then starts without a page fault. Beyond
+/// it they are given back to the kernel.
 const KEPT_MEMORY: usize = 256 << 10;
 /// Likewise for a table.
 const KEPT_TABLE: usize = 16 << 10;
 /// Unused places that keep their pages. They cost at most this many times [`KEPT_MEMORY`].
 const KEPT_PLACES: u32 = 16;
 
-/// Where sandboxes live: places made once and used again, each put back to its first state in between. Making and discarding a
-/// mapping for each call costs more than the call.
+/// Where sandboxes live: places made once and used again, each put back to its first state in
+/// between. Making and discarding a mapping for each call costs more than the call.
 fn places() -> InstanceAllocationStrategy {
     let limits = Limits::default();
     let mut places = PoolingAllocationConfig::new();
@@ -51,7 +57,8 @@ fn places() -> InstanceAllocationStrategy {
     InstanceAllocationStrategy::Pooling(places)
 }
 
-/// The configuration that both sides must agree on. Everything that a volume plugin does not need is off: each feature has had its advisories.
+/// The configuration that both sides must agree on. Everything that a volume plugin does not need
+/// is off: each feature has had its advisories.
 fn config() -> Config {
     let mut config = Config::new();
     config
@@ -78,7 +85,8 @@ pub(crate) fn compiling() -> wasmtime::Result<Engine> {
     Engine::new(&config())
 }
 
-/// Names the compiler, its version and its settings: compiled code of another name is not ours to run.
+/// Names the compiler, its version and its settings: compiled code of another name is not ours to
+/// run.
 pub(crate) fn compatibility() -> wasmtime::Result<String> {
     let engine = compiling()?;
     let mut hasher = DefaultHasher::new();

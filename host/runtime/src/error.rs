@@ -13,7 +13,8 @@ use crate::signatures::SignatureError;
 /// Why the runtime could not start.
 #[derive(Debug, Error)]
 pub enum RuntimeError {
-    /// The engine refused its configuration: a defect of this build, or a processor it was not made for.
+    /// The engine refused its configuration: a defect of this build, or a processor it was not made
+    /// for.
     #[error("the WebAssembly engine cannot start: {0}")]
     Engine(wasmtime::Error),
     /// The host functions could not be linked: a defect of this build.
@@ -329,8 +330,8 @@ pub enum CompileError {
 }
 
 impl CompileError {
-    /// Returns whether another try would fail the same way. A child that was killed by others or could not
-    /// be started says nothing of the plugin.
+    /// Returns whether another try would fail the same way. A child that was killed by others or
+    /// could not be started says nothing of the plugin.
     pub(crate) fn is_lasting(&self) -> bool {
         matches!(self, Self::OutOfTime { .. } | Self::TooLarge { .. } | Self::Refused(_))
     }

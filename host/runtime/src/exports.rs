@@ -1,5 +1,5 @@
-//! What one component exports, found by name once when it is loaded: the required interfaces, and those it has besides. A call loads
-//! the functions of its own interface and no others.
+//! What one component exports, found by name once when it is loaded: the required interfaces, and
+//! those it has besides. A call loads the functions of its own interface and no others.
 
 use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre};

@@ -45,7 +45,8 @@ impl PluginFile {
         sha256_hex_of(file.take(limit)).map_err(LoadProblem::Read)
     }
 
-    /// Returns what the plugin says built it: a custom section of the component, or of a module in it. Reads section headers only.
+    /// Returns what the plugin says built it: a custom section of the component, or of a module in
+    /// it. Reads section headers only.
     pub(crate) fn sdk(&self) -> Option<String> {
         let mut sdk = None;
         visit_sections(&self.wasm, |payload| match payload {

@@ -1,4 +1,5 @@
-//! FUSE servers: programs that serve file systems for plugins. The crate that starts and watches them implements the trait.
+//! FUSE servers: programs that serve file systems for plugins. The crate that starts and watches
+//! them implements the trait.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -127,8 +128,8 @@ pub trait FuseServers: Send + Sync + fmt::Debug {
     /// [`FuseServerError::Failed`].
     fn still_serves(&self, id: &str) -> Result<(), FuseServerError>;
 
-    /// Ends the server of this name if its file system is not mounted any more: waits for it as long as the grant says, and kills
-    /// it then. One that is not known has ended.
+    /// Ends the server of this name if its file system is not mounted any more: waits for it as
+    /// long as the grant says, and kills it then. One that is not known has ended.
     fn settle(&self, id: &str);
 }
 
@@ -148,7 +149,8 @@ impl FuseServers for NoFuseServers {
     fn settle(&self, _: &str) {}
 }
 
-/// The FUSE servers that one call has started. When the call's handles are gone, those whose mounts it did not attach are ended.
+/// The FUSE servers that one call has started. When the call's handles are gone, those whose mounts
+/// it did not attach are ended.
 #[derive(Debug)]
 pub(crate) struct Started {
     servers: Arc<dyn FuseServers>,

@@ -80,7 +80,8 @@ pub struct MountTarget(pub(crate) Arc<Target>);
 /// The content of a file; a plugin never sees it, nor learns how long it is.
 pub struct Content {
     pub(crate) bytes: Arc<[u8]>,
-    /// The identity of the content, which stays the same when it changes and however often it is opened.
+    /// The identity of the content, which stays the same when it changes and however often it is
+    /// opened.
     pub(crate) identity: String,
     /// What it counts for against the limit of a payload, in bytes.
     pub(crate) charge: usize,
@@ -190,7 +191,7 @@ pub struct DetachedMount(pub(crate) volhost_kernel::DetachedMount);
 #[derive(Debug)]
 pub struct BlockDevice(pub(crate) Arc<volhost_kernel::BlockDevice>);
 
-/// Where a driver outside is to mount, and what was mounted before.
+/// Where an external driver is to mount, and what was mounted before.
 #[derive(Debug)]
 pub struct DriverPlace {
     pub(crate) target: Arc<Target>,
@@ -199,7 +200,7 @@ pub struct DriverPlace {
     pub(crate) known: BTreeSet<MountId>,
 }
 
-/// Where a driver outside is to make a device appear.
+/// Where an external driver is to make a device appear.
 #[derive(Debug)]
 pub struct DevicePlace {
     pub(crate) place: Place,

@@ -1,5 +1,5 @@
-//! A caller may watch the host calls of a call and decide what becomes of each: that is how a plugin is tested against failures that
-//! a healthy machine does not have.
+//! A caller may watch the host calls of a call and decide what becomes of each: that is how a
+//! plugin is tested against failures that a healthy machine does not have.
 
 use std::fmt::Debug;
 
@@ -16,9 +16,11 @@ pub enum HostCallVerdict {
     End,
 }
 
-/// Watches the host calls of calls. Only host calls that do something are reported: a getter that answers from memory is not.
+/// Watches the host calls of calls. Only host calls that do something are reported: a getter that
+/// answers from memory is not.
 pub trait HostCalls: Send + Sync + Debug {
-    /// A host call is about to begin. `call` is its name in the contract (`mount-target.attach`), for some with a path after a blank;
-    /// `changes` says whether it may change something on the node. Called on the thread that runs the call.
+    /// A host call is about to begin. `call` is its name in the contract (`mount-target.attach`),
+    /// for some with a path after a blank; `changes` says whether it may change something on the
+    /// node. Called on the thread that runs the call.
     fn begins(&self, call: &str, changes: bool) -> HostCallVerdict;
 }

@@ -1,8 +1,9 @@
 //! volhost's WebAssembly runtime: loads, checks, grants and calls volume plugins.
 //!
-//! A plugin is a component that was compiled, outside of this process, to machine code. Each call of it runs in a sandbox made for that call,
-//! wholly on the thread that makes it: the plugin's code, the host functions it calls, and their system calls. The sandbox ends with the
-//! call, whatever way that ends, and with it every handle the plugin held.
+//! A plugin is a component that was compiled, outside of this process, to machine code. Each call
+//! of it runs in a sandbox made for that call, wholly on the thread that makes it: the plugin's
+//! code, the host functions it calls, and their system calls. The sandbox ends with the call,
+//! whatever way that ends, and with it every handle of the plugin.
 //!
 //! ```text
 //!  file ── header ── digest ──► cache ──────────────────► map ── imports, exports ── link ── describe ── grants ──► Plugin
@@ -109,7 +110,7 @@ pub use limits::{Limits, MOST_MEMORY_BYTES};
 pub use measured::Measured;
 pub use plugin::{Capability, Identified, Plugin, PluginInfo, Publish};
 pub use private::PrivateFolder;
-pub use progress::{Progress, Step};
+pub use progress::{Progress, ProgressStep};
 pub use provisioned::{MadeGroup, MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};
 pub use runtime::{Inspection, Runtime, RuntimeConfig};
 pub use signatures::{SignatureError, Signatures, TrustedKeysError, signature_file};

@@ -10,11 +10,13 @@ const PAYLOAD_BYTES: usize = 16 * MIB;
 /// Files that one volume shows.
 const PAYLOAD_FILES: usize = 20_000;
 
-/// The most linear memory that a call can be allowed, in bytes: what a sandbox has address space for. Languages that bring a runtime of
-/// their own need more than the 64 MiB that plugins get without a grant.
+/// The most linear memory that a call can be allowed, in bytes: what a sandbox has address space
+/// for. Languages that bring a runtime of their own need more than the 64 MiB that plugins get
+/// without a grant.
 pub const MOST_MEMORY_BYTES: usize = 256 * MIB;
 
-/// Every bound on a plugin. The defaults are generous for an honest plugin (15-60 KB of code, some ten host calls) and small for the host.
+/// Every bound on a plugin. The defaults are generous for an honest plugin (15-60 KB of code, some
+/// ten host calls) and small for the host.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// The largest plugin file, in bytes.
@@ -40,7 +42,7 @@ pub struct Limits {
     pub instances: usize,
     /// Bytes that a plugin may hand over in one host call or one answer.
     pub transfer_bytes: usize,
-    /// Handles that a plugin may hold at once.
+    /// Handles that a plugin may have at once.
     pub handles: usize,
     /// Host calls that one call may make.
     pub host_calls: u32,
@@ -65,8 +67,8 @@ pub struct Limits {
     pub log_bytes: usize,
     /// Events of one call, likewise.
     pub events: u32,
-    /// Bytes of all files that one volume is to show. An object of Kubernetes holds 1 MiB at the most; a projected volume can
-    /// show several.
+    /// Bytes of all files that one volume is to show. An object of Kubernetes has 1 MiB at the
+    /// most; a projected volume can show several.
     pub payload_bytes: usize,
     /// Files that one volume is to show.
     pub payload_files: usize,
@@ -118,8 +120,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the processor time that the compiler child may use for a plugin with so many bytes of
-    /// code, in whole seconds and at least one: the kernel counts seconds.
+    /// Returns the processor time that the compiler child may use for a plugin with so many bytes
+    /// of code, in whole seconds and at least one: the kernel counts seconds.
     #[must_use]
     pub fn compile_cpu(&self, code: usize) -> u64 {
         let mib = u32::try_from(code.div_ceil(MIB)).unwrap_or(u32::MAX).saturating_sub(1);
@@ -128,7 +130,8 @@ impl Limits {
     }
 }
 
-/// Counts memory of one call and ends it, with a reason a person understands, where wasmtime's own limiter would only refuse.
+/// Counts memory of one call and ends it, with a reason a person understands, where wasmtime's own
+/// limiter would only refuse.
 #[derive(Debug)]
 pub(crate) struct MemoryMeter {
     memory_left: usize,

@@ -12,7 +12,8 @@ use crate::plugin::{Plugin, put};
 use crate::target::Target;
 
 impl Plugin {
-    /// Returns what the plugin knows of how full a volume is. `target` is the pod's mount of it, none for a device.
+    /// Returns what the plugin knows of how full a volume is. `target` is the pod's mount of it,
+    /// none for a device.
     ///
     /// # Errors
     /// [`CallError`]; [`CallError::Lacks`] when the plugin does not export `stats`.

@@ -1,6 +1,7 @@
 //! What a plugin knows of a volume that it was asked to measure.
 
-/// A plugin's report on a volume's usage and health. Bytes and counts; none for what it leaves to the file system.
+/// A plugin's report on a volume's usage and health. Bytes and counts; none for what it leaves to
+/// the file system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Measured {
     /// Bytes in all.

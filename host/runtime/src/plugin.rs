@@ -14,7 +14,7 @@ use crate::call_error::{CallError, ErrorCase, Function, PluginError};
 use crate::exports::Exports;
 use crate::grants::Reach;
 use crate::handles::{Description, Identity, MountTarget, PodHandle, VolumeHandle};
-use crate::sandbox::{Sandbox, Shared};
+use crate::sandbox::{Sandbox, SandboxShared};
 use crate::target::Target;
 
 /// Why a read-only volume that is a folder, and no mount, is not given to a pod.
@@ -31,7 +31,7 @@ pub enum Capability {
     Publisher,
     /// Attaches volumes to the node.
     Attacher,
-    /// Tells which other node has a volume, and takes it away from there.
+    /// Names the other node that has a volume, and detaches it there.
     OtherNodes,
     /// Mounts a device once a node, for all pods.
     Stager,
@@ -86,7 +86,8 @@ pub struct PluginInfo {
     pub sources: Vec<String>,
     /// It passes PersistentVolume mount options on.
     pub accepts_mount_options: bool,
-    /// Its volumes' content follows their source: publish is called again when that may have changed.
+    /// Its volumes' content follows their source: publish is called again when that may have
+    /// changed.
     pub follows_its_source: bool,
     /// Pods can only read its volumes' content.
     pub read_only: bool,
@@ -130,16 +131,18 @@ pub struct Identified {
 /// The result of publishing a volume.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Publish {
-    /// The size in bytes beyond which the host emits an event for the pod; none when the plugin did not ask for it.
+    /// The size in bytes beyond which the host emits an event for the pod; none when the plugin did
+    /// not ask for it.
     pub watched_size: Option<u64>,
 }
 
-/// A plugin, ready to be called from any thread, by many at once. Every call has a sandbox of its own and blocks its thread.
+/// A plugin, ready to be called from any thread, by many at once. Every call has a sandbox of its
+/// own and blocks its thread.
 pub struct Plugin {
     pub(crate) info: PluginInfo,
     pub(crate) exports: Exports,
     pub(crate) reach: Arc<Reach>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SandboxShared>,
 }
 
 impl std::fmt::Debug for Plugin {
@@ -161,7 +164,8 @@ impl Plugin {
         self.info.exports.iter().any(|name| name == capability.interface())
     }
 
-    /// Asks the plugin again what it is, in these surroundings and with its grants. What it can do is not asked: that does not change.
+    /// Asks the plugin again to describe itself, in this environment and with its grants. Its
+    /// capabilities do not change and are not asked for.
     ///
     /// # Errors
     /// [`CallError`]; [`CallError::BrokeContract`] when its name is none.
@@ -183,7 +187,8 @@ impl Plugin {
         })
     }
 
-    /// Returns how many of its operations may run at once, if the operator bounds them for this plugin.
+    /// Returns how many of its operations may run at once, if the operator bounds them for this
+    /// plugin.
     #[must_use]
     pub fn concurrency(&self) -> Option<usize> {
         self.reach.concurrency
@@ -214,7 +219,8 @@ impl Plugin {
         Ok(Identified { name, attachable, stageable, selinux_mount, attach_limit, attach_limit_of, refreshed, needs })
     }
 
-    /// Publishes the volume at the target, and checks that something is there. Repeating it changes nothing.
+    /// Publishes the volume at the target, and checks that something is there. Repeating it changes
+    /// nothing.
     ///
     /// # Errors
     /// [`CallError`], whose class says what is left: see [`CallError::class`].
@@ -245,7 +251,8 @@ impl Plugin {
         let publish = Publish { watched_size: state.watched_size };
         let found = match self.look(call, FUNCTION, &target)? {
             Entry::Mount(_) if spec.read_only && !self.updates_what_pods_read() => {
-                // Whether or not the plugin, or a driver behind it, honours the request: the pod does not write.
+                // Whether or not the plugin, or a driver behind it, honours the request: the pod
+                // does not write.
                 let made = self.shared.kernel.make_read_only(&target.parent, &target.name);
                 return made.map(|()| publish).map_err(|source| CallError::Check { function: FUNCTION, source });
             }
@@ -264,13 +271,15 @@ impl Plugin {
         Err(CallError::Lied { function: FUNCTION, found: found.to_owned() })
     }
 
-    /// Returns whether publish writes into a mounted volume that pods can only read, as for secrets. Such a mount stays writable for the host;
-    /// a container's own mount of it is read-only.
+    /// Returns whether publish writes into a mounted volume that pods can only read, as for
+    /// secrets. Such a mount stays writable for the host; a container's own mount of it is
+    /// read-only.
     fn updates_what_pods_read(&self) -> bool {
         self.info.read_only && self.info.follows_its_source
     }
 
-    /// Unmounts the volume from the target, and checks that nothing is there. Repeating it changes nothing.
+    /// Unmounts the volume from the target, and checks that nothing is there. Repeating it changes
+    /// nothing.
     ///
     /// # Errors
     /// [`CallError`], whose class says what is left: see [`CallError::class`].
@@ -290,7 +299,7 @@ impl Plugin {
         self.shared.sandbox(&self.exports, function, call, &self.reach)
     }
 
-    /// Nothing may stand at the target after what the plugin says is a unpublish.
+    /// Nothing may be mounted at the target after an `unpublish` that the plugin reports as done.
     pub(crate) fn check_gone(&self, call: &Call, function: Function, target: &Target) -> Result<(), CallError> {
         let found = match self.look(call, function, target)? {
             Entry::Absent => return Ok(()),
@@ -309,9 +318,10 @@ impl Plugin {
     }
 }
 
-/// Asks a plugin what it is. Without any reach when it is loaded: its name, which decides on grants, is not known yet.
+/// Asks a plugin what it is. Without any reach when it is loaded: its name, which decides on
+/// grants, is not known yet.
 pub(crate) fn describe(
-    shared: &Shared,
+    shared: &SandboxShared,
     exports: &Exports,
     call: &Call,
     reach: &Arc<Reach>,

@@ -34,8 +34,8 @@ impl PrivateFolder {
         kernel.source(&kernel.make_dirs(&parent, Path::new(&self.name), MODE)?)
     }
 
-    /// Puts a file into the folder, at once and whole; the folder is made unless it is there. It outlives the process, and on a disk
-    /// usually the machine.
+    /// Puts a file into the folder, at once and whole; the folder is made unless it is there. It
+    /// outlives the process, and on a disk usually the machine.
     ///
     /// # Errors
     /// As the kernel says.
@@ -57,7 +57,8 @@ impl PrivateFolder {
         }
     }
 
-    /// Removes a file from the folder, and the folder if nothing else is in it. Nothing there: done.
+    /// Removes a file from the folder, and the folder if nothing else is in it. Nothing there:
+    /// done.
     ///
     /// # Errors
     /// As the kernel says.
@@ -78,7 +79,8 @@ impl PrivateFolder {
         }
     }
 
-    /// Removes the folder and all that is in it. Nothing there: done. Repeat it after an error; it goes on with what is left.
+    /// Removes the folder and all that is in it. Nothing there: done. Repeat it after an error; it
+    /// goes on with what is left.
     ///
     /// # Errors
     /// As [`Kernel::delete_folder`]: nothing is ever removed through a mount.

@@ -1,4 +1,5 @@
-//! The calls that make and list volumes and snapshots. Each is [`CallError::Lacks`] when the plugin does not export it.
+//! The calls that make and list volumes and snapshots. Each is [`CallError::Lacks`] when the plugin
+//! does not export it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,8 @@ use crate::handles::{GroupRequest, SnapshotPage, SnapshotRequest, VolumeAnswer, 
 use crate::plugin::{Plugin, put};
 use crate::provisioned::{MadeGroup, MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};
 
-/// The longest handle of a volume or snapshot, and the longest token, in bytes: CSI's limit for a text.
+/// The longest handle of a volume or snapshot, and the longest token, in bytes: CSI's limit for a
+/// text.
 const ID_BYTES: usize = 128;
 
 /// The functions of an optional interface, or that it is lacking.
@@ -90,7 +92,8 @@ impl Plugin {
         Ok(size)
     }
 
-    /// A page of the volumes that there are, at most `most`, from the one that `start` is the token of.
+    /// A page of the volumes that there are, at most `most`, from the one that `start` is the token
+    /// of.
     ///
     /// # Errors
     /// [`CallError`]; `invalid-argument` for a token that was never given.
@@ -108,7 +111,8 @@ impl Plugin {
         Ok(page)
     }
 
-    /// Returns how many bytes a volume can have now that is like what is asked; none when the plugin does not know.
+    /// Returns how many bytes a volume can have now that is like what is asked; none when the
+    /// plugin does not know.
     ///
     /// # Errors
     /// [`CallError`].
@@ -212,7 +216,8 @@ impl Plugin {
         Ok(answer.map_err(PluginError::from)?)
     }
 
-    /// Makes snapshots of several volumes, of one moment. A group of the name, of the same volumes: the same answer.
+    /// Makes snapshots of several volumes, of one moment. A group of the name, of the same volumes:
+    /// the same answer.
     ///
     /// # Errors
     /// [`CallError`]; it broke the contract if the answer is not one snapshot for each of the volumes.

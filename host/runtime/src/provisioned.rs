@@ -58,7 +58,8 @@ pub struct MadeVolume {
     pub capacity: u64,
     /// What its mounting needs.
     pub attributes: BTreeMap<String, String>,
-    /// The labels of the nodes that it can be reached from: those of one of these; none for every node.
+    /// The labels of the nodes that it can be reached from: those of one of these; none for every
+    /// node.
     pub reachable_from: Vec<BTreeMap<String, String>>,
 }
 

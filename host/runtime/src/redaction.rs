@@ -1,8 +1,8 @@
-//! Secrets taken out of texts that people read (rule R10): a driver outside may repeat in its error what it was handed, and a plugin passes
-//! that error on.
+//! Secrets taken out of texts that people read (rule R10): an external driver may repeat in its
+//! error what it was handed, and a plugin passes that error on.
 //!
-//! Looked for are the values that the call itself has used, whole, in the forms in which programs write them down. A value that a
-//! driver cuts short or changes in another way is not found.
+//! Looked for are the values that the call itself has used, whole, in the forms in which programs
+//! write them down. A value that a driver cuts short or changes in another way is not found.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -18,7 +18,8 @@ use volhost_model::objects::Bytes;
 const REDACTED: &str = "[redacted]";
 /// How many messages of a call are kept for people. A plugin makes some calls of a driver.
 const MOST_MESSAGES: usize = 64;
-/// A value of fewer bytes is not looked for as it is: every second word would be taken for it. In base64 it is.
+/// A value of fewer bytes is not looked for as it is: every second word would be taken for it. In
+/// base64 it is.
 const SHORTEST_PLAIN: usize = 4;
 /// The longest text of a plugin's error that is searched for secrets, in bytes. People are shown
 /// no more of it.
@@ -32,20 +33,20 @@ const PLACEHOLDER: (&str, char) = ("[message ", ']');
 
 /// The secrets that a call has used, and the messages that the plugin must not see because of them.
 #[derive(Default)]
-pub(crate) struct Secrets {
+pub(crate) struct CallSecrets {
     values: BTreeSet<Bytes>,
     /// What drivers said after secrets were used, in the order of their placeholders.
     messages: Vec<String>,
 }
 
-impl fmt::Debug for Secrets {
+impl fmt::Debug for CallSecrets {
     /// Their number alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Secrets({})", self.values.len())
     }
 }
 
-impl Secrets {
+impl CallSecrets {
     /// Takes note that the call uses this value.
     pub(crate) fn use_value(&mut self, value: &Bytes) {
         if !value.is_empty() {
@@ -102,9 +103,10 @@ impl Secrets {
         Some((self.messages.get(index)?, after))
     }
 
-    /// Returns what the plugin gets of a message that another program wrote. If secrets were used, a placeholder: the program may repeat words of the
-    /// plugin's, and whether they are taken out as a secret would reveal to the plugin that it has guessed one. People read the message where the
-    /// plugin puts the placeholder.
+    /// Returns what the plugin gets of a message that another program wrote. If secrets were used,
+    /// a placeholder: the program may repeat words of the plugin's, and whether they are taken out
+    /// as a secret would reveal to the plugin that it has guessed one. People read the message
+    /// where the plugin puts the placeholder.
     pub(crate) fn for_plugin(&mut self, message: String) -> String {
         if self.values.is_empty() || message.is_empty() {
             return message;
@@ -123,17 +125,17 @@ fn placeholder(index: usize) -> String {
 }
 
 /// The texts of a plugin's answer that people read.
-pub(crate) trait Answer {
+pub(crate) trait Redact {
     /// Takes these secrets out of it.
-    fn without(self, secrets: &Secrets) -> Self;
+    fn without(self, secrets: &CallSecrets) -> Self;
 }
 
-impl Answer for () {
-    fn without(self, _: &Secrets) -> Self {}
+impl Redact for () {
+    fn without(self, _: &CallSecrets) -> Self {}
 }
 
-impl<T> Answer for Result<T, types::Error> {
-    fn without(self, secrets: &Secrets) -> Self {
+impl<T> Redact for Result<T, types::Error> {
+    fn without(self, secrets: &CallSecrets) -> Self {
         use types::Error;
         let clean = |text: String| secrets.redact(&text, ERROR_BYTES).into_owned();
         self.map_err(|error| match error {
@@ -154,7 +156,8 @@ impl<T> Answer for Result<T, types::Error> {
     }
 }
 
-/// The forms in which a secret's value may come back: as it is, as JSON writes it (also as Go does, which escapes more), and in base64.
+/// The forms in which a secret's value may come back: as it is, as JSON writes it (also as Go does,
+/// which escapes more), and in base64.
 pub(crate) fn forms(value: &[u8]) -> impl Iterator<Item = String> + use<> {
     let plain = std::str::from_utf8(value).ok().map(str::trim).filter(|plain| plain.len() >= SHORTEST_PLAIN);
     let written = plain.and_then(|plain| serde_json::to_string(plain).ok());
@@ -188,8 +191,8 @@ pub(crate) fn redact(text: &str, forms: &[String]) -> String {
     forms.iter().fold(text.to_owned(), |text, form| text.replace(form.as_str(), REDACTED))
 }
 
-/// The first `most` bytes of the text without these forms. A form that begins in them is found if the
-/// text has the whole of it.
+/// The first `most` bytes of the text without these forms. A form that begins in them is found if
+/// the text has the whole of it.
 fn without_forms(text: &str, forms: &BTreeSet<String>, most: usize) -> String {
     let end = text.floor_char_boundary(most);
     let found = |form| text.match_indices(form).map(|(at, form): (usize, &str)| (at, at.saturating_add(form.len())));
@@ -218,8 +221,8 @@ fn without_forms(text: &str, forms: &BTreeSet<String>, most: usize) -> String {
 mod tests {
     use super::*;
 
-    fn using(values: &[&str]) -> Secrets {
-        let mut secrets = Secrets::default();
+    fn using(values: &[&str]) -> CallSecrets {
+        let mut secrets = CallSecrets::default();
         values.iter().for_each(|value| secrets.use_value(&Bytes::from(value.as_bytes())));
         secrets
     }

@@ -11,10 +11,10 @@ use wasmtime::component::{Component, HasSelf, Linker};
 
 use crate::abi::{self, GRANTABLE_INTERFACES};
 use crate::bindings::EveryCapability;
-use crate::cache::{Cache, Note, Refusal};
+use crate::cache::{Cache, CompileRefusal, Note};
 use crate::call::Call;
 use crate::call_error::CallError;
-use crate::check::{Surface, built_by, check};
+use crate::check::{ComponentSurface, built_by, check};
 use crate::compile::Compiler;
 use crate::digest::{is_digest, sha256_hex};
 use crate::engine;
@@ -27,16 +27,17 @@ use crate::handles::Description;
 use crate::host::State;
 use crate::limits::Limits;
 use crate::plugin::{Plugin, PluginInfo, describe};
-use crate::sandbox::Shared;
+use crate::sandbox::SandboxShared;
 use crate::sections::code_bytes;
-use crate::signatures::{Signatures, Signer};
+use crate::signatures::{KeyOwner, Signatures};
 use crate::ticker::Ticker;
 use crate::wasi;
 
 /// The configuration of a runtime.
 #[derive(Debug, Clone)]
 pub struct RuntimeConfig {
-    /// Where compiled plugins are kept. Made with mode 0700 if missing; refused when others can write to it.
+    /// Where compiled plugins are kept. Made with mode 0700 if missing; refused when others can
+    /// write to it.
     pub cache_dir: PathBuf,
     /// Bounds on plugins.
     pub limits: Limits,
@@ -59,7 +60,7 @@ pub struct Inspection {
 
 /// Loads plugins. Plugins it has loaded live on without it.
 pub struct Runtime {
-    shared: Arc<Shared>,
+    shared: Arc<SandboxShared>,
     linker: Linker<State>,
     cache: Cache,
     compiler: Compiler,
@@ -86,7 +87,7 @@ impl Runtime {
         let engine = engine::running().map_err(RuntimeError::Engine)?;
         let linker = linker(&engine).map_err(RuntimeError::Link)?;
         let ticker = Ticker::start(&engine).map_err(RuntimeError::Ticker)?;
-        let shared = Arc::new(Shared { engine, kernel, limits: config.limits, ticker });
+        let shared = Arc::new(SandboxShared { engine, kernel, limits: config.limits, ticker });
         let grants = RwLock::new(Arc::new(config.grants));
         Ok(Self {
             shared,
@@ -100,7 +101,8 @@ impl Runtime {
         })
     }
 
-    /// Remembers which content the grants without `sha256` belong to. Without it, every content may use them.
+    /// Remembers which content the grants without `sha256` belong to. Without it, every content may
+    /// use them.
     #[must_use]
     pub fn with_bindings(mut self, bindings: Arc<dyn GrantBindings>) -> Self {
         self.bindings = bindings;
@@ -119,7 +121,8 @@ impl Runtime {
         Arc::clone(&self.grants.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes what the operator grants from now on. Plugins that are loaded keep what they were loaded with: load them again.
+    /// Takes what the operator grants from now on. Plugins that are loaded keep what they were
+    /// loaded with: load them again.
     pub fn set_grants(&self, grants: GrantPolicy) {
         *self.grants.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grants);
     }
@@ -161,8 +164,9 @@ impl Runtime {
     /// than one from the cache. A plugin that the compiler refused before is refused at once.
     ///
     /// # Expected flow
-    /// Read the file once; find its code in the cache, or have it compiled; check its imports and exports against the contract;
-    /// link; let it describe itself in a sandbox without grants; check its imports against what its name is granted.
+    /// Read the file once; find its code in the cache, or have it compiled; check its imports and
+    /// exports against the contract; link; let it describe itself in a sandbox without grants;
+    /// check its imports against what its name is granted.
     ///
     /// # Errors
     /// [`LoadError`], which names the file and what is wrong with it.
@@ -171,8 +175,8 @@ impl Runtime {
         loaded.map_err(|problem| LoadError { file: file.to_owned(), problem: Box::new(problem) })
     }
 
-    /// Loads a plugin whose file is gone from what the cache has of it, so that its volumes can still be torn down.
-    /// `digest` is [`PluginInfo::digest`].
+    /// Loads a plugin whose file is gone from what the cache has of it, so that its volumes can
+    /// still be torn down. `digest` is [`PluginInfo::digest`].
     ///
     /// # Errors
     /// [`LoadError`]; [`LoadProblem::NotCached`] when there is nothing.
@@ -182,8 +186,8 @@ impl Runtime {
             Some((component, note)) => {
                 let grants = self.grants();
                 let admitted = self.examine(&component, digest, note).and_then(|(info, exports)| {
-                    // Only what was admitted once is in a record. An upgrade, or another version that was approved since, must not leave
-                    // its volumes mounted.
+                    // Only what was admitted once is in a record. An upgrade, or another version
+                    // that was approved since, must not leave its volumes mounted.
                     let granted = grants.of_recorded(&info.name, &info.digest);
                     self.admit(info, exports, &granted, None)
                 });
@@ -197,12 +201,14 @@ impl Runtime {
         Err(LoadError { file: PathBuf::from(digest), problem: Box::new(problem) })
     }
 
-    /// Removes compiled plugins from the cache, except those of `digests`. Loaded plugins are not harmed.
+    /// Removes compiled plugins from the cache, except those of `digests`. Loaded plugins are not
+    /// harmed.
     pub fn keep_only_cached(&self, digests: &[String]) {
         self.cache.keep_only(digests);
     }
 
-    /// Says what a plugin file is, whether or not this host would take it: [`Runtime::load`] without the grants.
+    /// Says what a plugin file is, whether or not this host would take it: [`Runtime::load`]
+    /// without the grants.
     ///
     /// # Errors
     /// [`LoadError`], as [`Runtime::load`], but for a missing grant.
@@ -276,7 +282,7 @@ impl Runtime {
                 other => LoadProblem::Compile(other),
             };
             if lasting {
-                let refusal = Refusal { reason: problem.to_string(), by: self.refused_by(file) };
+                let refusal = CompileRefusal { reason: problem.to_string(), by: self.refused_by(file) };
                 self.cache.refuse(&file.digest, &refusal);
             }
             problem
@@ -290,10 +296,11 @@ impl Runtime {
     #[expect(unsafe_code, reason = "that compiled code is the compiler's cannot be checked by looking at it")]
     fn map(&self, digest: &str) -> wasmtime::Result<Component> {
         let path = self.cache.code_path(digest);
-        // SAFETY: the file holds what our compiler child wrote for an engine of the same configuration. It lies in a
-        // folder that only this user can write to (checked at the start), its content was checked against the digest
-        // noted beside it or was written by us just now, and files there are replaced or unlinked but never written
-        // in place, so that it does not change while it is mapped.
+        // SAFETY: the file contains what our compiler child wrote for an engine of the same
+        // configuration. It lies in a folder that only this user can write to (checked at the
+        // start), its content was checked against the digest noted beside it or was written by us
+        // just now, and files there are replaced or unlinked but never written in place, so that it
+        // does not change while it is mapped.
         unsafe { Component::deserialize_file(&self.shared.engine, path) }
     }
 
@@ -314,8 +321,8 @@ impl Runtime {
         self.admit(info, exports, &granted, bound)
     }
 
-    /// From a component that has described itself to a plugin with its grant. `bound` is the content that the grant belongs to, if it
-    /// belongs to one.
+    /// From a component that has described itself to a plugin with its grant. `bound` is the
+    /// content that the grant belongs to, if it belongs to one.
     fn admit(
         &self,
         info: PluginInfo,
@@ -389,7 +396,7 @@ struct OpenedPlugin {
     component: Component,
     digest: String,
     note: Note,
-    signer: Option<Signer>,
+    signer: Option<KeyOwner>,
 }
 
 /// The result of opening a plugin file without the compiler.
@@ -397,7 +404,7 @@ enum Opened {
     /// Its code is there.
     Compiled(OpenedPlugin),
     /// It has to be compiled.
-    Source(PluginFile, Option<Signer>),
+    Source(PluginFile, Option<KeyOwner>),
 }
 
 /// A name of the vendors that volhost reserves is for the plugins that come with it.
@@ -447,7 +454,7 @@ fn ungranted<'a>(info: &'a PluginInfo, granted: &'a Granted<'a>) -> impl Iterato
     })
 }
 
-fn info(name: PluginName, description: Description, surface: Surface, digest: &str, note: Note) -> PluginInfo {
+fn info(name: PluginName, description: Description, surface: ComponentSurface, digest: &str, note: Note) -> PluginInfo {
     PluginInfo {
         name,
         version: crate::text::tame(&description.version, description.version.len()),

@@ -1,5 +1,6 @@
-//! One call in one sandbox: a fresh store, its limits, the call, and what its end means. Only the place of a sandbox is used again, put
-//! back to its first state: nothing that a call wrote is there for the next.
+//! One call in one sandbox: a fresh store, its limits, the call, and what its end means. Only the
+//! place of a sandbox is used again, put back to its first state: nothing that a call wrote is
+//! there for the next.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +17,13 @@ use crate::exports::Exports;
 use crate::grants::Reach;
 use crate::host::State;
 use crate::limits::Limits;
-use crate::redaction::Answer;
+use crate::redaction::Redact;
 use crate::ticker::{TICK, Ticker};
 use crate::trace;
 
 /// The parts of a sandbox that all calls share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SandboxShared {
     pub(crate) engine: Engine,
     pub(crate) kernel: Arc<dyn Kernel>,
     pub(crate) limits: Limits,
@@ -31,7 +32,7 @@ pub(crate) struct Shared {
 
 /// A plugin in a fresh sandbox, ready for one call.
 pub(crate) struct Sandbox<'a> {
-    shared: &'a Shared,
+    shared: &'a SandboxShared,
     function: Function,
     /// The call in the operation's trace, its start included.
     span: Span,
@@ -39,7 +40,7 @@ pub(crate) struct Sandbox<'a> {
     instance: Instance,
 }
 
-impl Shared {
+impl SandboxShared {
     /// A fresh sandbox for one call of `function`.
     pub(crate) fn sandbox(
         &self,
@@ -136,9 +137,9 @@ impl Sandbox<'_> {
         load(&mut self.store, &self.instance).map_err(|error| CallError::Sandbox { reason: format!("{error:#}") })
     }
 
-    /// Makes the call. The sandbox is used up; its state, with what the plugin filled in, is returned. What an error says is free of the secrets
-    /// that the call has used.
-    pub(crate) fn call<T: Answer>(
+    /// Makes the call. The sandbox is used up; its state, with what the plugin filled in, is
+    /// returned. What an error says is free of the secrets that the call has used.
+    pub(crate) fn call<T: Redact>(
         mut self,
         call: impl FnOnce(&mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<(T, State), CallError> {

@@ -1,5 +1,5 @@
-//! Whose plugins are taken: detached signatures beside plugin files, as minisign makes them (Ed25519 over the file or its BLAKE2b), checked
-//! against the keys that the operator trusts.
+//! Whose plugins are taken: detached signatures beside plugin files, as minisign makes them
+//! (Ed25519 over the file or its BLAKE2b), checked against the keys that the operator trusts.
 //!
 //! ```text
 //! plugins/archive.wasm            the plugin
@@ -7,7 +7,8 @@
 //! trusted-keys/vendor.pub         a key, as `minisign -G` writes it
 //! ```
 //!
-//! A signature that is there must be good, whether or not one is required: a plugin whose file and signature do not fit was not meant to be.
+//! A signature that is there must be good, whether or not one is required: a plugin whose file and
+//! signature do not fit was not meant to be.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -139,19 +140,19 @@ pub struct Signatures {
 #[derive(Debug, Clone)]
 struct TrustedKey {
     key: PublicKey,
-    signer: Signer,
+    signer: KeyOwner,
 }
 
 /// The owner of a trusted key, and for whom the owner may sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Signer {
+pub(crate) struct KeyOwner {
     /// The key's file.
     file: PathBuf,
     /// The vendors; none for every vendor that is not reserved.
     vendors: Option<BTreeSet<String>>,
 }
 
-impl Signer {
+impl KeyOwner {
     /// Checks that the owner of the key may sign plugins of this vendor.
     pub(crate) fn check_vendor(&self, plugin: &PluginName) -> Result<(), SignatureError> {
         let vendor = vendor(plugin);
@@ -190,14 +191,15 @@ impl Signatures {
         Ok(Self { keys, required })
     }
 
-    /// Checks a plugin's content against the signature beside its file. `known` says whether the content needs none: the operator has
-    /// named it, or it comes with volhost. Returns who has signed it.
+    /// Checks a plugin's content against the signature beside its file. `known` says whether the
+    /// content needs none: the operator has named it, or it comes with volhost. Returns who has
+    /// signed it.
     pub(crate) fn check(
         &self,
         file: &Path,
         content: &[u8],
         known: impl Fn() -> bool,
-    ) -> Result<Option<Signer>, SignatureError> {
+    ) -> Result<Option<KeyOwner>, SignatureError> {
         // Without keys nothing can be said of a signature.
         if self.keys.is_empty() {
             return Ok(None);
@@ -237,7 +239,8 @@ pub fn signature_file(plugin: &Path) -> PathBuf {
     PathBuf::from(signature)
 }
 
-/// Reads a key's file: minisign's comment and key, and then, if the key is not for every vendor, a line of ours with the vendors.
+/// Reads a key's file: minisign's comment and key, and then, if the key is not for every vendor, a
+/// line of ours with the vendors.
 fn read_key(path: PathBuf) -> Result<TrustedKey, TrustedKeysError> {
     let text = read_bounded(&path).map_err(|source| TrustedKeysError::Read { path: path.clone(), source })?;
     let (ours, of_minisign): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with(VENDORS_LINE));
@@ -253,7 +256,7 @@ fn read_key(path: PathBuf) -> Result<TrustedKey, TrustedKeysError> {
     if vendors.as_ref().is_some_and(BTreeSet::is_empty) {
         return Err(malformed(format!("the line `{VENDORS_LINE}` names no vendor")));
     }
-    Ok(TrustedKey { key, signer: Signer { file: path, vendors } })
+    Ok(TrustedKey { key, signer: KeyOwner { file: path, vendors } })
 }
 
 fn check_writers(path: &Path) -> Result<(), TrustedKeysError> {

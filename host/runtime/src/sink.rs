@@ -17,8 +17,9 @@ pub enum LogLevel {
     Debug,
 }
 
-/// Where a call's log lines and events go. The implementation attaches volume, pod, operation and plugin. It is called from the
-/// thread that makes the call, and must not block. Texts are one line each, bounded, and free of control characters.
+/// Where a call's log lines and events go. The implementation attaches volume, pod, operation and
+/// plugin. It is called from the thread that makes the call, and must not block. Texts are one line
+/// each, bounded, and free of control characters.
 pub trait CallSink: Send + Sync + Debug {
     /// A log line.
     fn log(&self, level: LogLevel, message: &str);

@@ -32,7 +32,8 @@ pub struct Target {
     pub spec_name: SpecName,
     /// The staging mount, for a pod's target of a volume that is staged.
     pub staging_mount: Option<Place>,
-    /// The folder where the target's note is kept; for a pod's target also the volume's private folder.
+    /// The folder where the target's note is kept; for a pod's target also the volume's private
+    /// folder.
     pub private: Option<PrivateFolder>,
     /// The other pods that use the volume, likewise.
     pub other_pods: Option<Arc<dyn OtherPods>>,
@@ -63,7 +64,8 @@ pub trait OtherPods: Send + Sync + Debug {
 /// Facts of an attached volume.
 #[derive(Debug, Clone)]
 pub struct Attachment {
-    /// What the plugin answered when it attached the volume, or what the controller reported that did.
+    /// What the plugin answered when it attached the volume, or what the controller reported that
+    /// did.
     pub attached_as: String,
     /// What the controller's report says of it beside that.
     pub metadata: BTreeMap<String, String>,

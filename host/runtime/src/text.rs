@@ -1,5 +1,5 @@
-//! Text from plugins: one line, cut to a length, and without control characters that would play tricks on a terminal or forge
-//! lines of a log.
+//! Text from plugins: one line, cut to a length, and without control characters that would play
+//! tricks on a terminal or forge lines of a log.
 
 use volhost_model::visible::is_hidden;
 

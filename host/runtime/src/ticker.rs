@@ -1,5 +1,5 @@
-//! The clock of running plugins. A thread advances the engine's epoch while at least one call runs, and sleeps without waking
-//! while none does: an idle host costs nothing.
+//! The clock of running plugins. A thread advances the engine's epoch while at least one call runs,
+//! and sleeps without waking while none does: an idle host costs nothing.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -11,29 +11,30 @@ use wasmtime::{Engine, EngineWeak};
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Default)]
-struct State {
+struct TickerState {
     running: usize,
-    /// The thread waits for a first call. Only then is it woken: a wake-up for each of many short calls would cost more than they do.
+    /// The thread waits for a first call. Only then is it woken: a wake-up for each of many short
+    /// calls would cost more than they do.
     idle: bool,
     stopped: bool,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct TickerShared {
+    state: Mutex<TickerState>,
     changed: Condvar,
 }
 
 /// The clock. Dropping it ends its thread.
 #[derive(Debug)]
 pub(crate) struct Ticker {
-    shared: Arc<Shared>,
+    shared: Arc<TickerShared>,
 }
 
 /// One call that runs: the clock ticks while it exists.
 #[derive(Debug)]
-pub(crate) struct Running<'a> {
-    shared: &'a Shared,
+pub(crate) struct TickGuard<'a> {
+    shared: &'a TickerShared,
 }
 
 impl Ticker {
@@ -42,14 +43,14 @@ impl Ticker {
     /// # Errors
     /// When the thread cannot be made.
     pub(crate) fn start(engine: &Engine) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(TickerShared::default());
         let (engine, clock) = (engine.weak(), Arc::clone(&shared));
         let _detached = thread::Builder::new().name("volhost-epoch".into()).spawn(move || tick(&engine, &clock))?;
         Ok(Self { shared })
     }
 
     /// Says that a call runs, until the answer is dropped.
-    pub(crate) fn run(&self) -> Running<'_> {
+    pub(crate) fn run(&self) -> TickGuard<'_> {
         let idle = {
             let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.running += 1;
@@ -58,7 +59,7 @@ impl Ticker {
         if idle {
             self.shared.changed.notify_one();
         }
-        Running { shared: &self.shared }
+        TickGuard { shared: &self.shared }
     }
 }
 
@@ -69,14 +70,14 @@ impl Drop for Ticker {
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for TickGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.running = state.running.saturating_sub(1);
     }
 }
 
-fn tick(engine: &EngineWeak, shared: &Shared) {
+fn tick(engine: &EngineWeak, shared: &TickerShared) {
     let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
     while !state.stopped {
         if state.running == 0 {

@@ -1,6 +1,6 @@
-//! The spans of a call: the plugin's function, and below it each primitive that it asks for. At `debug`, and only within the span of an
-//! operation: naming a volume or reading a plugin's description is no operation. Without a listener for them they cost a load and a
-//! branch each.
+//! The spans of a call: the plugin's function, and below it each primitive that it asks for. At
+//! `debug`, and only within the span of an operation: naming a volume or reading a plugin's
+//! description is no operation. Without a listener for them they cost a load and a branch each.
 
 use tracing::{Level, Span, debug_span, span_enabled};
 

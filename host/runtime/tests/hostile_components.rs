@@ -1,12 +1,14 @@
-//! Components that no compiler would write: forged and stale handles, addresses outside of memory, allocators that lie, start functions, values
-//! that their types do not have. Each ends its own call, leaves nothing, and the plugin can be called again.
+//! Components that no compiler would write: forged and stale handles, addresses outside of memory,
+//! allocators that lie, start functions, values that their types do not have. Each ends its own
+//! call, leaves nothing, and the plugin can be called again.
 
 use crate::common::guest::{EVENT, Guest, LOG, LOOP, OPEN, TMPFS};
 use crate::common::host::Host;
 use volhost_kernel::Entry;
 use volhost_runtime::CallError;
 
-/// What is tried, the body of `publish`, what it imports besides the usual, and the words of the refusal.
+/// What is tried, the body of `publish`, what it imports besides the usual, and the words of the
+/// refusal.
 struct Row {
     tries: &'static str,
     body: &'static str,

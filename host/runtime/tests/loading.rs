@@ -186,7 +186,8 @@ fn a_grant_without_a_digest_is_for_the_content_that_used_it_first() {
 
 #[test]
 fn describe_has_no_grant_even_for_a_granted_name() {
-    // A folder is opened while describing: refused, whatever the name says, and the plugin crashes on it.
+    // A folder is opened while describing: refused, whatever the name says, and the plugin crashes
+    // on it.
     let host = Host::new();
     let sneaking = Guest {
         name: "kubernetes.io/host-path".into(),

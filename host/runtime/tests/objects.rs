@@ -131,7 +131,8 @@ fn files_are_bounded_in_mode_number_and_size() {
     }
 }
 
-/// Puts the key `pin` of the secret `db` into files, and `length` bytes of the plugin's own into another; then says whether all were taken.
+/// Puts the key `pin` of the secret `db` into files, and `length` bytes of the plugin's own into
+/// another; then says whether all were taken.
 fn showing(files: u32, length: u32) -> Guest {
     let body = format!(
         "(local $secret i32) (local $payload i32) (local $n i32) (local $kept i32)
@@ -163,7 +164,8 @@ fn what_is_refused_says_nothing_of_how_long_a_secret_is() {
         (8, 1000, "all were taken"),
         (9, 1, "one content can be in 8 files at the most"),
     ] {
-        // The limit is 1,000 bytes: the same answer for a secret of one byte and for one that fills it.
+        // The limit is 1,000 bytes: the same answer for a secret of one byte and for one that fills
+        // it.
         let answers = [1, 999, 1000].map(|secret| {
             let host = Host::with(|config| {
                 let text = "[\"test.io/guest\"]\ninterfaces = [\"secrets\", \"files\"]";
@@ -184,7 +186,8 @@ fn no_function_says_how_long_a_secret_is_or_whether_it_changed() {
     let (types, files) = (include_str!("../../../wit/types.wit"), include_str!("../../../wit/files.wit"));
     assert!(types.contains("resource content;") && !files.contains("result<bool"), "{types}{files}");
 
-    // The answer of `publish` is the same for the first time, for the same content again, and for another.
+    // The answer of `publish` is the same for the first time, for the same content again, and for
+    // another.
     let mut answers = Vec::new();
     for pin in ["1234", "1234", "9876"] {
         let data = BTreeMap::from([("pin".to_owned(), Arc::from(pin.as_bytes()))]);

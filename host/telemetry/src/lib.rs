@@ -1,8 +1,9 @@
 //! Log lines on standard error, and traces to a collector if one is configured.
 //!
-//! Both come from the spans and events of `tracing`. Each operation has a span with its volume, pod, plugin, kind and number; all that is
-//! logged for it is logged within, and it is the root of a trace of its own. Below it are the calls of the plugin, and below those
-//! the primitives that the plugin asked for.
+//! Both come from the spans and events of `tracing`. Each operation has a span with its volume,
+//! pod, plugin, kind and number; all that is logged for it is logged within, and it is the root of
+//! a trace of its own. Below it are the calls of the plugin, and below those the primitives that
+//! the plugin asked for.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -14,7 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 pub use error::TelemetryError;
-use lines::Lines;
+use lines::LineWriters;
 use traces::Traces;
 use volhost_config::{LogFilter, LogFormat, OtlpEndpoint};
 
@@ -25,8 +26,9 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Sets up the log of the process, on standard error because standard output is for results, and the traces if there is an endpoint.
-    /// A collector that cannot be reached is logged, and is no error.
+    /// Sets up the log of the process, on standard error because standard output is for results,
+    /// and the traces if there is an endpoint. A collector that cannot be reached is logged, and is
+    /// no error.
     ///
     /// # Errors
     /// [`TelemetryError`].
@@ -36,9 +38,10 @@ impl Telemetry {
         traces_to: Option<&OtlpEndpoint>,
         node: &str,
     ) -> Result<Self, TelemetryError> {
-        // The text was checked when it was read; should the two ever differ, everything at `info` is the safer side.
+        // The text was checked when it was read; should the two ever differ, everything at `info`
+        // is the safer side.
         let filter = EnvFilter::try_new(level.as_str()).unwrap_or_else(|_| EnvFilter::new("info"));
-        let lines = tracing_subscriber::fmt::layer().with_writer(Lines(format));
+        let lines = tracing_subscriber::fmt::layer().with_writer(LineWriters(format));
         let lines = match format {
             LogFormat::Text => lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).boxed(),
             LogFormat::Json => lines.json().boxed(),
@@ -49,7 +52,8 @@ impl Telemetry {
         Ok(Self { traces })
     }
 
-    /// Sends the remaining spans. Blocks for some seconds at most; not to be called in a tokio runtime.
+    /// Sends the remaining spans. Blocks for some seconds at most; not to be called in a tokio
+    /// runtime.
     pub fn end(self) {
         if let Some(traces) = self.traces {
             traces.end();

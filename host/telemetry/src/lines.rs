@@ -9,9 +9,9 @@ use volhost_config::LogFormat;
 
 /// Makes the writers of log lines. The layer writes each line at once.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Lines(pub(super) LogFormat);
+pub(super) struct LineWriters(pub(super) LogFormat);
 
-impl<'a> MakeWriter<'a> for Lines {
+impl<'a> MakeWriter<'a> for LineWriters {
     type Writer = Line;
 
     fn make_writer(&'a self) -> Line {

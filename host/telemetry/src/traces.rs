@@ -1,5 +1,5 @@
-//! Spans to a collector, over OTLP/gRPC. On threads of its own: a collector that is slow or gone costs volhost nothing but a bounded
-//! queue, and spans that find it full are dropped.
+//! Spans to a collector, over OTLP/gRPC. On threads of its own: a collector that is slow or gone
+//! costs volhost nothing but a bounded queue, and spans that find it full are dropped.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,7 +29,7 @@ const BATCH: usize = 2048;
 /// How often they are sent.
 const EVERY: Duration = Duration::from_secs(1);
 /// How long the collector may take for a batch.
-const PATIENCE: Duration = Duration::from_secs(5);
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the last batch may take when volhost ends.
 const FAREWELL: Duration = Duration::from_secs(3);
 /// The name of the tracer and of the service.
@@ -43,9 +43,11 @@ pub(super) struct Traces {
 }
 
 impl Traces {
-    /// Starts to send spans. The connection is opened with the first span, and again after it breaks.
+    /// Starts to send spans. The connection is opened with the first span, and again after it
+    /// breaks.
     pub(super) fn begin(endpoint: &OtlpEndpoint, node: &str) -> Result<Self, TelemetryError> {
-        // Not the daemon's runtime: that one is the engine's, and ends before the last spans are sent.
+        // Not the daemon's runtime: that one belongs to the event loop, and ends before the last
+        // spans are sent.
         let connection = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("volhost-traces")
@@ -92,14 +94,15 @@ impl Traces {
     }
 }
 
-/// Our own spans, and what is logged within them. Never the exporter's own lines: sending them would make new ones.
+/// Our own spans, and what is logged within them. Never the exporter's own lines: sending them
+/// would make new ones.
 fn is_traced(metadata: &Metadata<'_>) -> bool {
     let ours = metadata.target().starts_with(NAME);
     ours && (metadata.is_span() || *metadata.level() <= Level::INFO)
 }
 
 fn exporter(endpoint: &OtlpEndpoint) -> Result<SpanExporter, ExporterBuildError> {
-    let builder = SpanExporter::builder().with_tonic().with_timeout(PATIENCE);
+    let builder = SpanExporter::builder().with_tonic().with_timeout(EXPORT_TIMEOUT);
     match endpoint {
         OtlpEndpoint::Http(url) => builder.with_endpoint(url).build(),
         OtlpEndpoint::Unix(path) => builder.with_channel(socket(path.clone())).build(),
@@ -112,5 +115,5 @@ fn socket(path: PathBuf) -> Channel {
         async move { UnixStream::connect(path).await.map(TokioIo::new) }
     });
     // The name is never resolved: the connector knows the socket.
-    Endpoint::from_static("http://localhost").timeout(PATIENCE).connect_with_connector_lazy(connect)
+    Endpoint::from_static("http://localhost").timeout(EXPORT_TIMEOUT).connect_with_connector_lazy(connect)
 }

@@ -250,7 +250,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "LoseWaiter",
         what: "A caller that waits until the deadline is never answered.",
         file: "core/answers.rs",
-        place: "let result = Err(self.wait_failure(&uid, condition, true)); [[turn.commands.push(Command::Answer { waiter, result });]]",
+        place: "let result = Err(self.wait_failure(&uid, condition, true)); [[turn.commands.push(CoreCommand::Answer { waiter, result });]]",
         broken: "drop((waiter, result));",
     },
     Mutant {

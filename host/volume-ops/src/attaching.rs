@@ -1,4 +1,4 @@
-//! Attaching a volume to the node, and detaching it.
+//! VolumeAttacher a volume to the node, and detaching it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const VERIFY_TIME: Duration = Duration::from_secs(5);
 
 /// Attaches and detaches volumes, and finds the devices of attached ones.
 #[derive(Debug)]
-pub(super) struct Attaching {
+pub(super) struct VolumeAttacher {
     folders: NodeFolders,
     plugins: PluginCalls,
     records: DeviceRecords,
@@ -41,7 +41,7 @@ pub(super) struct Attaching {
     other_nodes: OtherNodes,
 }
 
-impl Attaching {
+impl VolumeAttacher {
     pub(super) fn new(
         folders: NodeFolders,
         plugins: PluginCalls,

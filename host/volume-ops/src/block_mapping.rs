@@ -20,8 +20,8 @@ use super::findings::Findings;
 use super::layout;
 use super::node_folders::{NodeFolders, VolumeRef};
 use super::plugin_calls::PluginCalls;
-use super::records::Records;
-use super::staging::{Staging, after_restage, after_stage};
+use super::records::MountRecords;
+use super::staging::{VolumeStager, after_restage, after_stage};
 use super::steps::Steps;
 
 /// Maps and unmaps devices.
@@ -29,7 +29,7 @@ use super::steps::Steps;
 pub(super) struct BlockMapping {
     folders: NodeFolders,
     plugins: PluginCalls,
-    records: Arc<Records>,
+    records: Arc<MountRecords>,
     device_records: DeviceRecords,
 }
 
@@ -37,7 +37,7 @@ impl BlockMapping {
     pub(super) fn new(
         folders: NodeFolders,
         plugins: PluginCalls,
-        records: Arc<Records>,
+        records: Arc<MountRecords>,
         device_records: DeviceRecords,
     ) -> Self {
         Self { folders, plugins, records, device_records }
@@ -157,7 +157,12 @@ impl BlockMapping {
     }
 
     /// Unstages the device, once no pod uses it.
-    pub(super) fn unmap_device(&self, operation: &Operation, call: &Call, staging: &Staging) -> Result<(), Failure> {
+    pub(super) fn unmap_device(
+        &self,
+        operation: &Operation,
+        call: &Call,
+        staging: &VolumeStager,
+    ) -> Result<(), Failure> {
         const STEP: &str = "UnmapDevice.TearDownDevice";
         let failed = |error: KernelError| kernel_failure("UnmapDevice", FailureClass::Uncertain, &error);
         let folder = layout::map_folder(&operation.plugin, &operation.volume);

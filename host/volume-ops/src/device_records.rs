@@ -16,7 +16,7 @@ use volhost_model::text::lower_hex;
 use volhost_runtime::Plugin;
 
 use super::device_record::{DeviceRecord, VERSION};
-use super::records::{MAX_RECORD_BYTES, RecordError, Unusable};
+use super::records::{MAX_RECORD_BYTES, MountRecordError, Unusable};
 
 /// The records' folder below the state folder.
 pub(super) const FOLDER: &str = "devices";
@@ -104,8 +104,8 @@ impl DeviceRecords {
     /// Returns every record, and what is wrong with those that cannot be used.
     ///
     /// # Errors
-    /// [`RecordError::Kernel`] when the folder cannot be read.
-    pub(super) fn all(&self) -> Result<(Vec<DeviceRecord>, Vec<RecordError>), RecordError> {
+    /// [`MountRecordError::Kernel`] when the folder cannot be read.
+    pub(super) fn all(&self) -> Result<(Vec<DeviceRecord>, Vec<MountRecordError>), MountRecordError> {
         let Some(folder) = self.folder()? else { return Ok(Default::default()) };
         let (mut records, mut problems) = (Vec::new(), Vec::new());
         for name in self.kernel.names(&folder)?.iter().filter(|name| !is_temporary(name)) {
@@ -120,13 +120,13 @@ impl DeviceRecords {
     /// Reads the record in a file of this name; none if there is no such file.
     ///
     /// # Errors
-    /// [`RecordError::Unusable`] for a file that is not a record of this version.
-    pub(super) fn read_file(&self, name: &OsStr) -> Result<Option<DeviceRecord>, RecordError> {
+    /// [`MountRecordError::Unusable`] for a file that is not a record of this version.
+    pub(super) fn read_file(&self, name: &OsStr) -> Result<Option<DeviceRecord>, MountRecordError> {
         let Some(folder) = self.folder()? else { return Ok(None) };
         let Some(bytes) = self.kernel.read_file(&folder, name, MAX_RECORD_BYTES)? else {
             return Ok(None);
         };
-        let unusable = |reason| RecordError::Unusable { path: PathBuf::from(FOLDER).join(name), reason };
+        let unusable = |reason| MountRecordError::Unusable { path: PathBuf::from(FOLDER).join(name), reason };
         let record: DeviceRecord = serde_json::from_slice(&bytes).map_err(|error| unusable(Unusable::Syntax(error)))?;
         if record.version != VERSION {
             return Err(unusable(Unusable::Version(record.version)));
@@ -137,19 +137,19 @@ impl DeviceRecords {
         Ok(Some(record))
     }
 
-    fn read_of(&self, volume: &UniqueVolumeName) -> Result<Option<DeviceRecord>, RecordError> {
+    fn read_of(&self, volume: &UniqueVolumeName) -> Result<Option<DeviceRecord>, MountRecordError> {
         Ok(self.read_file(&file_name(volume))?.filter(|record| record.unique_name == *volume))
     }
 
-    fn write(&self, record: &DeviceRecord) -> Result<(), RecordError> {
+    fn write(&self, record: &DeviceRecord) -> Result<(), MountRecordError> {
         let bytes = serde_json::to_vec(record)
-            .map_err(|source| RecordError::Encode { volume: record.unique_name.clone(), source })?;
+            .map_err(|source| MountRecordError::Encode { volume: record.unique_name.clone(), source })?;
         let folder = self.kernel.make_dirs(&self.state, Path::new(FOLDER), 0o700)?;
         let name = file_name(&record.unique_name);
         Ok(self.kernel.write_atomic(&folder, &name, &bytes, 0o600, Durability::Process)?)
     }
 
-    fn remove(&self, volume: &UniqueVolumeName) -> Result<(), RecordError> {
+    fn remove(&self, volume: &UniqueVolumeName) -> Result<(), MountRecordError> {
         match self.folder()? {
             Some(folder) => Ok(self.kernel.remove_file(&folder, &file_name(volume))?),
             None => Ok(()),

@@ -17,7 +17,7 @@ use super::layout;
 use super::node_folders::{NodeFolders, VolumeRef};
 use super::plugin_calls::PluginCalls;
 use super::steps::Steps;
-use super::volume_sizes::{Refused, VolumeSizes};
+use super::volume_sizes::{RefusedSize, VolumeSizes};
 
 /// The step, as the kubelet's messages name it.
 const STEP: &str = "NodeExpandVolume";
@@ -149,7 +149,7 @@ impl Expansion {
         match said.case {
             ErrorCase::InvalidArgument => {
                 if let Some(bytes) = bytes {
-                    self.note_size(operation, bytes, Some(Refused { bytes: to, why: error.message() }));
+                    self.note_size(operation, bytes, Some(RefusedSize { bytes: to, why: error.message() }));
                 }
                 found.refused_size = Some(to);
                 Some(for_good(&error.message()))
@@ -162,7 +162,7 @@ impl Expansion {
         }
     }
 
-    fn note_size(&self, operation: &Operation, bytes: u64, refused: Option<Refused>) {
+    fn note_size(&self, operation: &Operation, bytes: u64, refused: Option<RefusedSize>) {
         let name = operation.spec.as_ref().and_then(|spec| spec.persistent_volume.as_ref()).map(|pv| pv.name.as_str());
         if let Some(name) = name {
             self.sizes.note(&operation.volume, name, bytes, refused);

@@ -56,14 +56,14 @@ impl NodePlace {
 
 /// Mounts that should exist and do not.
 #[derive(Debug, Default)]
-pub struct Vanished {
+pub struct VanishedMounts {
     /// Published volumes.
     pub of_pods: Vec<VolumePlace>,
     /// Staging mounts.
     pub of_node: Vec<NodePlace>,
 }
 
-impl Vanished {
+impl VanishedMounts {
     /// Returns whether every mount exists.
     pub fn is_empty(&self) -> bool {
         self.of_pods.is_empty() && self.of_node.is_empty()
@@ -108,10 +108,10 @@ impl ExpectedMounts {
     ///
     /// # Errors
     /// The kernel's error when the mount table cannot be read.
-    pub(super) fn vanished(&self, folders: &NodeFolders) -> Result<Vanished, KernelError> {
+    pub(super) fn vanished(&self, folders: &NodeFolders) -> Result<VanishedMounts, KernelError> {
         let (of_pods, of_node) = (self.published(), lock(&self.staged).clone());
         if of_pods.is_empty() && of_node.is_empty() {
-            return Ok(Vanished::default());
+            return Ok(VanishedMounts::default());
         }
         let mounted: HashSet<PathBuf> = folders.mounts()?.into_iter().map(|mount| mount.point).collect();
         // An operation may have mounted or unmounted it since the table was read.
@@ -119,7 +119,7 @@ impl ExpectedMounts {
         let of_pods = of_pods.into_iter().filter(|place| is_gone(place.path()) && self.has_published(place)).collect();
         let is_expected = |place: &NodePlace| lock(&self.staged).contains(place);
         let of_node = of_node.into_iter().filter(|place| is_gone(place.path()) && is_expected(place)).collect();
-        Ok(Vanished { of_pods, of_node })
+        Ok(VanishedMounts { of_pods, of_node })
     }
 }
 

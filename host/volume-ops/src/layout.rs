@@ -11,7 +11,7 @@
 //! ROOT/provisioned/                                  what is known of volumes that were made for claims; outlives the machine
 //! ROOT/pods-by-request                               exists while pods are kept that were added by request
 //! ROOT/bindings.json                                 which claims keep volumes that they have outgrown; outlives the machine
-//! ROOT/sizes/                                        the sizes that volumes were brought to; outlives the machine
+//! ROOT/sizes/                                        the sizes that volumes were expanded to; outlives the machine
 //! ROOT/approvals/plugins.json                        which plugin has which name, source and grant; outlives the machine
 //! ROOT/state/                                        a tmpfs: records, objects added by request; goes with the machine
 //! ROOT/state/version                                 the number of the layout of all this: see [`super::layout_version`]

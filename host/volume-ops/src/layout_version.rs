@@ -82,12 +82,12 @@ mod tests {
 
     use super::*;
 
-    struct State {
+    struct StateFolder {
         kernel: Arc<dyn Kernel>,
         folder: Directory,
     }
 
-    impl State {
+    impl StateFolder {
         fn new() -> Self {
             let kernel: Arc<dyn Kernel> = Arc::new(InMemoryKernel::new());
             let root = kernel.open_directory(Path::new("/")).unwrap();
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn an_empty_folder_gets_the_number_and_is_accepted_from_then_on() {
-        let state = State::new();
+        let state = StateFolder::new();
         state.check().unwrap();
         assert_eq!(state.names(), [VERSION]);
         state.kernel.make_dirs(&state.folder, Path::new("volumes"), 0o700).unwrap();
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_a_death_in_the_first_write_left_is_nothing_yet() {
-        let state = State::new();
+        let state = StateFolder::new();
         state.write(".version.new", "");
         state.check().unwrap();
         assert!(state.names().contains(&VERSION.into()));
@@ -137,7 +137,7 @@ mod tests {
             (Some(""), "without a number"),
             (Some("one"), "without a number"),
         ] {
-            let state = State::new();
+            let state = StateFolder::new();
             state.kernel.make_dirs(&state.folder, Path::new("volumes"), 0o700).unwrap();
             if let Some(version) = version {
                 state.write(VERSION, version);

@@ -42,7 +42,7 @@ pub(super) fn clean(scan: &PodScan, folders: &NodeFolders, pod: &PodUid) -> Orph
     if !found.volumes.is_empty() {
         return Orphan { volumes: found.volumes, left: Vec::new() };
     }
-    let mut left = Left::default();
+    let mut left = Leftovers::default();
     for (path, why) in found.problems {
         left.note(Path::new(&path), why);
     }
@@ -53,7 +53,7 @@ pub(super) fn clean(scan: &PodScan, folders: &NodeFolders, pod: &PodUid) -> Orph
     Orphan { volumes: Vec::new(), left: left.0 }
 }
 
-fn clean_folder(folders: &NodeFolders, pod: &PodUid, left: &mut Left) -> Result<(), KernelError> {
+fn clean_folder(folders: &NodeFolders, pod: &PodUid, left: &mut Leftovers) -> Result<(), KernelError> {
     let path = Path::new(layout::PODS).join(pod.as_str());
     let Some(folder) = folders.open(&path)? else { return Ok(()) };
     if let Err(error) = folders.kernel().detach_tree(&folder, OsStr::new(layout::SUB_PATHS), Detach::Normal) {
@@ -70,7 +70,7 @@ fn clean_folder(folders: &NodeFolders, pod: &PodUid, left: &mut Left) -> Result<
 }
 
 /// Removes the folder at a name, and the folders in it, as far as they are empty.
-fn prune(folders: &NodeFolders, parent: &Directory, name: &OsStr, path: &Path, depth: usize, left: &mut Left) {
+fn prune(folders: &NodeFolders, parent: &Directory, name: &OsStr, path: &Path, depth: usize, left: &mut Leftovers) {
     if left.is_full() {
         return;
     }
@@ -107,9 +107,9 @@ fn prune(folders: &NodeFolders, parent: &Directory, name: &OsStr, path: &Path, d
 
 /// The leftovers, at most [`NAMED`].
 #[derive(Default)]
-struct Left(Vec<String>);
+struct Leftovers(Vec<String>);
 
-impl Left {
+impl Leftovers {
     fn is_full(&self) -> bool {
         self.0.len() >= NAMED
     }

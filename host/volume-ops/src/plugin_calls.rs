@@ -10,19 +10,19 @@ use volhost_runtime::{Call, CallError, Plugin};
 
 use super::device_records::DeviceRecords;
 use super::plugins::PluginSource;
-use super::records::Records;
+use super::records::MountRecords;
 use super::steps::StepError;
 
 /// The loaded plugins, as operations use them.
 #[derive(Debug, Clone)]
 pub(super) struct PluginCalls {
     source: Arc<dyn PluginSource>,
-    records: Arc<Records>,
+    records: Arc<MountRecords>,
     devices: DeviceRecords,
 }
 
 impl PluginCalls {
-    pub(super) fn new(source: Arc<dyn PluginSource>, records: Arc<Records>, devices: DeviceRecords) -> Self {
+    pub(super) fn new(source: Arc<dyn PluginSource>, records: Arc<MountRecords>, devices: DeviceRecords) -> Self {
         Self { source, records, devices }
     }
 
@@ -51,12 +51,12 @@ impl PluginCalls {
         self.to_undo(operation, || Some(self.devices.read(operation)?.digest))
     }
 
-    /// `recorded`: the digest of the version that brought the volume up. It is asked for only after
+    /// `recorded`: the digest of the plugin that published the volume. It is asked for only after
     /// a restart without the plugin's file.
     fn to_undo(&self, operation: &Operation, recorded: impl FnOnce() -> Option<String>) -> Option<Arc<Plugin>> {
         self.source
-            .for_tear_down(&operation.plugin, None)
-            .or_else(|| self.source.for_tear_down(&operation.plugin, Some(&recorded()?)))
+            .for_unmount(&operation.plugin, None)
+            .or_else(|| self.source.for_unmount(&operation.plugin, Some(&recorded()?)))
     }
 
     /// Records how a call of the plugin went.

@@ -13,7 +13,7 @@ pub trait PluginSource: Send + Sync + Debug {
     fn ready(&self, name: &PluginName) -> Option<Arc<Plugin>>;
 
     /// Returns a plugin that may tear volumes down: the ready one, or else the one of this digest.
-    fn for_tear_down(&self, name: &PluginName, digest: Option<&str>) -> Option<Arc<Plugin>>;
+    fn for_unmount(&self, name: &PluginName, digest: Option<&str>) -> Option<Arc<Plugin>>;
 
     /// Returns the last fault of a quarantined plugin.
     fn quarantined(&self, plugin: &PluginName) -> Option<String>;

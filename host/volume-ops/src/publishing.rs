@@ -1,4 +1,4 @@
-//! Publishing a volume for a pod, and unpublishing it. A staged volume is staged before.
+//! VolumePublisher a volume for a pod, and unpublishing it. A staged volume is staged before.
 
 use std::sync::Arc;
 
@@ -14,31 +14,31 @@ use super::layout;
 use super::node_folders::{NodeFolders, VolumeRef};
 use super::places::PublishPlace;
 use super::plugin_calls::{PluginCalls, not_loaded};
-use super::records::{MountState, Record, Records};
+use super::records::{MountRecord, MountRecords, RecordedTarget};
 use super::size_watch::SizeWatch;
-use super::steps::{Published, StepError, Steps};
-use super::sub_paths::SubPaths;
+use super::steps::{PublishOutcome, StepError, Steps};
+use super::sub_paths::SubPathOps;
 
 /// Publishes and unpublishes volumes.
 #[derive(Debug)]
-pub(super) struct Publishing {
+pub(super) struct VolumePublisher {
     folders: NodeFolders,
     plugins: PluginCalls,
-    records: Arc<Records>,
+    records: Arc<MountRecords>,
     expected: Arc<ExpectedMounts>,
     sizes: Arc<SizeWatch>,
-    sub_paths: SubPaths,
+    sub_paths: SubPathOps,
 }
 
-impl Publishing {
+impl VolumePublisher {
     pub(super) fn new(
         folders: NodeFolders,
         plugins: PluginCalls,
-        records: Arc<Records>,
+        records: Arc<MountRecords>,
         expected: Arc<ExpectedMounts>,
         sizes: Arc<SizeWatch>,
     ) -> Self {
-        let sub_paths = SubPaths::new(folders.clone());
+        let sub_paths = SubPathOps::new(folders.clone());
         Self { folders, plugins, records, expected, sizes, sub_paths }
     }
 
@@ -54,7 +54,7 @@ impl Publishing {
         call: &Call,
         plugin: &Arc<Plugin>,
         (pod, spec): (&Arc<Pod>, &Arc<VolumeSpec>),
-    ) -> Result<(Directory, Published), Failure> {
+    ) -> Result<(Directory, PublishOutcome), Failure> {
         let outcome = match self.publish_once(operation, call, plugin, (pod, spec)) {
             // The cleanup after the pod's last other volume may remove the folders meanwhile.
             Err(_) if self.folders.is_absent(&layout::plugin_folder(&pod.uid, &operation.plugin)) => {
@@ -75,7 +75,7 @@ impl Publishing {
         call: &Call,
         plugin: &Arc<Plugin>,
         (pod, spec): (&Arc<Pod>, &Arc<VolumeSpec>),
-    ) -> Result<(Directory, Published), Failure> {
+    ) -> Result<(Directory, PublishOutcome), Failure> {
         let folder = self
             .folders
             .make_publish_folder(VolumeRef::of(operation), &pod.uid)
@@ -99,10 +99,10 @@ impl Publishing {
         call: &Call,
         plugin: &Plugin,
         (pod, spec): (&Arc<Pod>, &Arc<VolumeSpec>),
-        (folder, published): (&Directory, &Published),
+        (folder, published): (&Directory, &PublishOutcome),
     ) -> Result<(), Failure> {
         self.sub_paths.prepare(operation, call, &pod.uid, folder)?;
-        let mount_state = if published.is_mount { MountState::Mount } else { MountState::Folder };
+        let mount_state = if published.is_mount { RecordedTarget::Mount } else { RecordedTarget::Folder };
         let record = new_record(operation, plugin, (pod, spec), mount_state)
             .with_node_steps(operation.attachable, operation.stageable)
             .with_watched_size(published.watched_size)
@@ -153,7 +153,7 @@ impl Publishing {
     }
 
     #[instrument(name = "WriteRecord", level = "debug", skip_all)]
-    pub(super) fn write_record(&self, record: &Record) {
+    pub(super) fn write_record(&self, record: &MountRecord) {
         if let Err(error) = self.records.write(record) {
             // Without a record, the volume is only published once more after a restart.
             warn!(volume = %record.unique_name, %error, "the volume is published, but its record could not be written");
@@ -202,9 +202,9 @@ pub(super) fn new_record(
     operation: &Operation,
     plugin: &Plugin,
     (pod, spec): (&Pod, &VolumeSpec),
-    mount_state: MountState,
-) -> Record {
-    Record::new(
+    mount_state: RecordedTarget,
+) -> MountRecord {
+    MountRecord::new(
         pod.clone(),
         operation.plugin.clone(),
         plugin.info().digest.clone(),

@@ -10,7 +10,7 @@ use volhost_model::names::{PluginName, PodUid, SpecName};
 
 use super::device_records::{self, DeviceRecords};
 use super::layout;
-use super::records::{self, RecordError, Records, file_name};
+use super::records::{self, MountRecordError, MountRecords, file_name};
 
 /// The volumes that recovery found in pods' folders: their records stay.
 #[derive(Debug, Default)]
@@ -45,8 +45,12 @@ impl FoundVolumes {
 /// No operation runs yet.
 ///
 /// # Errors
-/// [`RecordError::Kernel`]; what was not reached stays, and does no harm.
-pub(super) fn clean(records: &Records, devices: &DeviceRecords, found: &FoundVolumes) -> Result<(), RecordError> {
+/// [`MountRecordError::Kernel`]; what was not reached stays, and does no harm.
+pub(super) fn clean(
+    records: &MountRecords,
+    devices: &DeviceRecords,
+    found: &FoundVolumes,
+) -> Result<(), MountRecordError> {
     let (kernel, state) = (records.kernel(), records.state());
     if let Some(all) = open(kernel, state, OsStr::new(records::FOLDER))? {
         for name in kernel.names(&all)? {
@@ -60,7 +64,7 @@ pub(super) fn clean(records: &Records, devices: &DeviceRecords, found: &FoundVol
     }
     // The record may be all that is known of an attached volume; but an unusable one is of no use.
     clean_folder(kernel, state, OsStr::new(device_records::FOLDER), |record| {
-        !matches!(devices.read_file(record), Err(RecordError::Unusable { .. }))
+        !matches!(devices.read_file(record), Err(MountRecordError::Unusable { .. }))
     })?;
     clean_folder(kernel, state, OsStr::new(layout::KEPT_OBJECTS), |_| true)?;
     Ok(())
@@ -71,7 +75,7 @@ fn clean_folder(
     parent: &Directory,
     name: &OsStr,
     keeps: impl Fn(&OsStr) -> bool,
-) -> Result<(), RecordError> {
+) -> Result<(), MountRecordError> {
     let folder = match open(kernel, parent, name) {
         Ok(Some(folder)) => folder,
         Ok(None) => return Ok(()),

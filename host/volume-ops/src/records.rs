@@ -27,7 +27,7 @@ const VERSION: u32 = 1;
 /// What was at the target when the volume was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum MountState {
+pub(super) enum RecordedTarget {
     /// A folder of the host's own.
     Folder,
     /// A mount.
@@ -38,7 +38,7 @@ pub(super) enum MountState {
 
 /// One volume that was published completely for one pod.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct MountRecord {
     version: u32,
     /// The pod.
     pub(super) pod: Pod,
@@ -52,7 +52,7 @@ pub(super) struct Record {
     pub(super) spec: VolumeSpec,
     /// What was at the target.
     #[serde(rename = "stands")]
-    pub(super) mount_state: MountState,
+    pub(super) mount_state: RecordedTarget,
     /// The volume has to be attached.
     #[serde(default)]
     pub(super) attachable: bool,
@@ -72,7 +72,7 @@ pub(super) struct Record {
 
 /// Why a record could not be written, read or used.
 #[derive(Debug, Error)]
-pub(super) enum RecordError {
+pub(super) enum MountRecordError {
     /// A file operation failed.
     #[error(transparent)]
     Kernel(#[from] KernelError),
@@ -112,12 +112,12 @@ pub(super) enum Unusable {
 
 /// The folder of records.
 #[derive(Debug)]
-pub(super) struct Records {
+pub(super) struct MountRecords {
     kernel: Arc<dyn Kernel>,
     state: Arc<Directory>,
 }
 
-impl Record {
+impl MountRecord {
     /// Creates the record of a volume that was published just now.
     pub(super) fn new(
         pod: Pod,
@@ -125,7 +125,7 @@ impl Record {
         digest: String,
         unique_name: UniqueVolumeName,
         spec: VolumeSpec,
-        mount_state: MountState,
+        mount_state: RecordedTarget,
     ) -> Self {
         Self {
             version: VERSION,
@@ -183,7 +183,7 @@ fn pod_folder(pod: &PodUid) -> PathBuf {
     Path::new(FOLDER).join(pod.as_str())
 }
 
-impl Records {
+impl MountRecords {
     /// Creates the records below this folder, which lies on a tmpfs.
     pub(super) fn new(kernel: Arc<dyn Kernel>, state: Arc<Directory>) -> Self {
         Self { kernel, state }
@@ -202,10 +202,10 @@ impl Records {
     /// Writes a record, at once and whole.
     ///
     /// # Errors
-    /// [`RecordError`]; the record that was there stays.
-    pub(super) fn write(&self, record: &Record) -> Result<(), RecordError> {
+    /// [`MountRecordError`]; the record that was there stays.
+    pub(super) fn write(&self, record: &MountRecord) -> Result<(), MountRecordError> {
         let bytes = serde_json::to_vec(record)
-            .map_err(|source| RecordError::Encode { volume: record.unique_name.clone(), source })?;
+            .map_err(|source| MountRecordError::Encode { volume: record.unique_name.clone(), source })?;
         let folder = self.kernel.make_dirs(&self.state, &pod_folder(&record.pod.uid), 0o700)?;
         let name = file_name(&record.plugin, &record.spec.name);
         Ok(self.kernel.write_atomic(&folder, &name, &bytes, 0o600, Durability::Process)?)
@@ -214,13 +214,13 @@ impl Records {
     /// Reads the record of one volume; none when there is none.
     ///
     /// # Errors
-    /// [`RecordError::Unusable`] for a file that is not a record of this version.
+    /// [`MountRecordError::Unusable`] for a file that is not a record of this version.
     pub(super) fn read(
         &self,
         pod: &PodUid,
         plugin: &PluginName,
         spec_name: &SpecName,
-    ) -> Result<Option<Record>, RecordError> {
+    ) -> Result<Option<MountRecord>, MountRecordError> {
         let folder = match self.kernel.walk(&self.state, &pod_folder(pod)) {
             Ok(folder) => folder,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -230,8 +230,8 @@ impl Records {
         let Some(bytes) = self.kernel.read_file(&folder, &name, MAX_RECORD_BYTES)? else {
             return Ok(None);
         };
-        let unusable = |reason| RecordError::Unusable { path: pod_folder(pod).join(&name), reason };
-        let record: Record = serde_json::from_slice(&bytes).map_err(|error| unusable(Unusable::Syntax(error)))?;
+        let unusable = |reason| MountRecordError::Unusable { path: pod_folder(pod).join(&name), reason };
+        let record: MountRecord = serde_json::from_slice(&bytes).map_err(|error| unusable(Unusable::Syntax(error)))?;
         if record.version != VERSION {
             return Err(unusable(Unusable::Version(record.version)));
         }
@@ -244,8 +244,13 @@ impl Records {
     /// Removes the record of one volume, and its pod's folder if that was the last.
     ///
     /// # Errors
-    /// [`RecordError::Kernel`].
-    pub(super) fn remove(&self, pod: &PodUid, plugin: &PluginName, spec_name: &SpecName) -> Result<(), RecordError> {
+    /// [`MountRecordError::Kernel`].
+    pub(super) fn remove(
+        &self,
+        pod: &PodUid,
+        plugin: &PluginName,
+        spec_name: &SpecName,
+    ) -> Result<(), MountRecordError> {
         let folder = match self.kernel.walk(&self.state, &pod_folder(pod)) {
             Ok(folder) => folder,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -257,8 +262,8 @@ impl Records {
     /// Removes the empty record folder of a pod that has no volumes any more.
     ///
     /// # Errors
-    /// [`RecordError::Kernel`]; a folder that is not empty stays and is no error.
-    pub(super) fn forget_pod(&self, pod: &PodUid) -> Result<(), RecordError> {
+    /// [`MountRecordError::Kernel`]; a folder that is not empty stays and is no error.
+    pub(super) fn forget_pod(&self, pod: &PodUid) -> Result<(), MountRecordError> {
         let all = match self.kernel.walk(&self.state, Path::new(FOLDER)) {
             Ok(all) => all,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

@@ -14,23 +14,23 @@ use super::expected_mounts::{ExpectedMounts, VolumePlace};
 use super::layout;
 use super::node_folders::NodeFolders;
 use super::record_cleanup::{self, FoundVolumes};
-use super::records::{MountState, Record, Records};
+use super::records::{MountRecord, MountRecords, RecordedTarget};
 pub use super::recovered::Recovery;
-use super::recovery_devices::{DeviceScan, FoundDevices, Shown};
+use super::recovery_devices::{DeviceScan, FoundDevices, MountOrigin};
 use super::size_watch::SizeWatch;
-use super::sub_paths::SubPaths;
+use super::sub_paths::SubPathOps;
 use super::volume_sizes::VolumeSizes;
 
 /// One volume in a pod's folder.
-struct Found<'a> {
+struct FoundVolume<'a> {
     pod: &'a PodUid,
     plugin: PluginName,
     spec_name: SpecName,
     /// What is there; none for what is not whole.
-    mount_state: Option<MountState>,
+    mount_state: Option<RecordedTarget>,
     /// What a mount there shows.
-    source: Option<Shown>,
-    record: Option<Record>,
+    source: Option<MountOrigin>,
+    record: Option<MountRecord>,
     /// The sub-paths in the record are mounted.
     intact: bool,
 }
@@ -39,24 +39,24 @@ struct Found<'a> {
 #[derive(Debug)]
 pub(super) struct PodScan {
     folders: NodeFolders,
-    records: Arc<Records>,
+    records: Arc<MountRecords>,
     devices: DeviceScan,
     expected: Arc<ExpectedMounts>,
     sizes: Arc<SizeWatch>,
     volume_sizes: Arc<VolumeSizes>,
-    sub_paths: SubPaths,
+    sub_paths: SubPathOps,
 }
 
 impl PodScan {
     pub(super) fn new(
         folders: NodeFolders,
-        records: Arc<Records>,
+        records: Arc<MountRecords>,
         devices: DeviceScan,
         expected: Arc<ExpectedMounts>,
         sizes: Arc<SizeWatch>,
         volume_sizes: Arc<VolumeSizes>,
     ) -> Self {
-        let sub_paths = SubPaths::new(folders.clone());
+        let sub_paths = SubPathOps::new(folders.clone());
         Self { folders, records, devices, expected, sizes, volume_sizes, sub_paths }
     }
 
@@ -199,8 +199,8 @@ impl PodScan {
                 let name = OsStr::new(spec_name.as_str());
                 let mount_state = match self.kernel().entry(&dir, name) {
                     _ if private => None,
-                    Ok(Entry::Mount(_)) => Some(MountState::Mount),
-                    Ok(Entry::Folder) => Some(MountState::Folder),
+                    Ok(Entry::Mount(_)) => Some(RecordedTarget::Mount),
+                    Ok(Entry::Folder) => Some(RecordedTarget::Folder),
                     Ok(Entry::Symlink) => self.mapped(pod, &plugin, record.as_ref()),
                     Ok(_) => None,
                     Err(error) => {
@@ -209,11 +209,11 @@ impl PodScan {
                     }
                 };
                 let source = match (&record, mount_state) {
-                    (None, Some(MountState::Mount)) => self.kernel().mount_at(&dir, name).ok().flatten(),
+                    (None, Some(RecordedTarget::Mount)) => self.kernel().mount_at(&dir, name).ok().flatten(),
                     _ => None,
                 };
                 digests.extend(record.as_ref().map(|record| record.digest.clone()));
-                if mount_state == Some(MountState::Mount) {
+                if mount_state == Some(RecordedTarget::Mount) {
                     let (pod, plugin, spec_name) = (pod.clone(), plugin.clone(), spec_name.clone());
                     self.expected.add_published(VolumePlace { pod, plugin, spec_name });
                 }
@@ -222,7 +222,7 @@ impl PodScan {
                 }
                 let source = source.map(|mount| (mount.source, mount.root));
                 let intact = record.as_ref().is_some_and(|record| self.sub_paths.are_mounted(pod, record));
-                let place = Found { pod, plugin: plugin.clone(), spec_name, mount_state, source, record, intact };
+                let place = FoundVolume { pod, plugin: plugin.clone(), spec_name, mount_state, source, record, intact };
                 all.push(recovered(place, devices, &self.volume_sizes));
             }
         }
@@ -231,18 +231,18 @@ impl PodScan {
     /// A link in a pod's folder is a device only while the device is mapped for the pod, and
     /// pinned. A crash in the middle of an unmap leaves it without its pin, which it gets again:
     /// the pod may still be desired.
-    fn mapped(&self, pod: &PodUid, plugin: &PluginName, record: Option<&Record>) -> Option<MountState> {
+    fn mapped(&self, pod: &PodUid, plugin: &PluginName, record: Option<&MountRecord>) -> Option<RecordedTarget> {
         let folder = layout::map_folder(plugin, &record?.unique_name);
         let maps = self.folders.open(&folder).ok()??;
         let name = OsStr::new(pod.as_str());
         self.kernel().mapped_device(&maps, name).ok()??;
         self.kernel().pin_device(&maps, name).ok()?;
-        Some(MountState::Device)
+        Some(RecordedTarget::Device)
     }
 }
 
-fn recovered(place: Found<'_>, devices: &FoundDevices, sizes: &VolumeSizes) -> RecoveredVolume {
-    let Found { pod, plugin, spec_name, mount_state, source, mut record, intact } = place;
+fn recovered(place: FoundVolume<'_>, devices: &FoundDevices, sizes: &VolumeSizes) -> RecoveredVolume {
+    let FoundVolume { pod, plugin, spec_name, mount_state, source, mut record, intact } = place;
     // The volume may have grown since it was recorded, or have been refused to.
     if let Some(record) = &mut record
         && let Some(volume) = &mut record.spec.persistent_volume

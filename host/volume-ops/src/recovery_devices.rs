@@ -23,7 +23,7 @@ use super::recovered::Recovery;
 const UNKNOWN_NAME: &str = "unknown";
 
 /// What a mount shows: its source, and which folder of that.
-pub(super) type Shown = (OsString, PathBuf);
+pub(super) type MountOrigin = (OsString, PathBuf);
 
 /// One volume that is attached or staged, or may be.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) struct FoundDevice {
     pub(super) attachable: bool,
     pub(super) stageable: bool,
     /// What the staging mount shows: the device, and which folder of it.
-    source: Option<Shown>,
+    source: Option<MountOrigin>,
     /// The pods it is mapped for.
     pods: BTreeSet<PodUid>,
 }
@@ -50,7 +50,7 @@ impl FoundDevices {
         &self,
         plugin: &PluginName,
         spec_name: &SpecName,
-        source: Option<&Shown>,
+        source: Option<&MountOrigin>,
         mapped_for: Option<&PodUid>,
     ) -> Option<(&UniqueVolumeName, &FoundDevice)> {
         self.0.iter().filter(|(_, found)| found.plugin == *plugin).find(|(_, found)| match &found.spec {

@@ -21,18 +21,18 @@ const EXCEEDS: &str = "ExceedsSizeLimit";
 const WITHIN: &str = "WithinSizeLimit";
 
 /// One volume of a pod.
-pub(super) type Key = (PodUid, PluginName, SpecName);
+pub(super) type PodVolumeKey = (PodUid, PluginName, SpecName);
 
 /// The watched volumes.
 #[derive(Debug, Default)]
 pub(super) struct SizeWatch {
-    volumes: Mutex<HashMap<Key, Watched>>,
+    volumes: Mutex<HashMap<PodVolumeKey, WatchedSize>>,
     /// A volume was added or measured.
     changed: Arc<Notify>,
 }
 
 #[derive(Debug)]
-struct Watched {
+struct WatchedSize {
     /// The pod, `namespace/name`.
     pod: String,
     /// In bytes.
@@ -46,7 +46,7 @@ struct Watched {
 impl SizeWatch {
     /// Every change of the map is complete at any moment, so a thread that panicked with the lock
     /// has broken nothing.
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Watched>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<PodVolumeKey, WatchedSize>> {
         self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -57,7 +57,7 @@ impl SizeWatch {
         };
         let key = (pod.uid.clone(), plugin.clone(), spec_name.clone());
         let mut volumes = self.lock();
-        let known = volumes.entry(key).or_insert_with(|| Watched {
+        let known = volumes.entry(key).or_insert_with(|| WatchedSize {
             pod: pod.full_name(),
             limit,
             due: Some(Instant::now() + PERIOD),
@@ -84,7 +84,7 @@ impl SizeWatch {
     }
 
     /// The volumes that are due; they are being measured from now on.
-    pub(super) fn take_due(&self, now: Instant) -> Vec<Key> {
+    pub(super) fn take_due(&self, now: Instant) -> Vec<PodVolumeKey> {
         let mut volumes = self.lock();
         let due = volumes.iter_mut().filter(|(_, watched)| watched.due.is_some_and(|due| due <= now));
         due.map(|(key, watched)| {
@@ -94,9 +94,9 @@ impl SizeWatch {
         .collect()
     }
 
-    /// Records how large a volume was found. Returns the event for its pod, if it crossed its
+    /// MountRecords how large a volume was found. Returns the event for its pod, if it crossed its
     /// limit.
-    pub(super) fn measured(&self, key: &Key, found: Option<u64>, took: Duration) -> Option<NewEvent> {
+    pub(super) fn measured(&self, key: &PodVolumeKey, found: Option<u64>, took: Duration) -> Option<NewEvent> {
         let mut volumes = self.lock();
         let watched = volumes.get_mut(key)?;
         watched.due = Some(Instant::now() + PERIOD.max(took.saturating_mul(RESTS)));
@@ -108,7 +108,7 @@ impl SizeWatch {
 }
 
 /// Returns the event when a volume becomes too large, and when it no longer is.
-fn notify(watched: &mut Watched, name: &SpecName, bytes: u64) -> Option<NewEvent> {
+fn notify(watched: &mut WatchedSize, name: &SpecName, bytes: u64) -> Option<NewEvent> {
     let exceeds = bytes > watched.limit;
     if exceeds == watched.notified {
         return None;
@@ -136,8 +136,8 @@ fn notify(watched: &mut Watched, name: &SpecName, bytes: u64) -> Option<NewEvent
 mod tests {
     use super::*;
 
-    fn watched(limit: u64) -> Watched {
-        Watched { pod: "default/a".to_owned(), limit, due: None, notified: false }
+    fn watched(limit: u64) -> WatchedSize {
+        WatchedSize { pod: "default/a".to_owned(), limit, due: None, notified: false }
     }
 
     fn reason(event: Option<NewEvent>) -> Option<String> {
@@ -160,7 +160,7 @@ mod tests {
         let watch = SizeWatch::default();
         let key = (PodUid::new("uid").unwrap(), PluginName::new("a/b").unwrap(), SpecName::new("cache").unwrap());
         let now = Instant::now();
-        watch.lock().insert(key.clone(), Watched { due: Some(now), ..watched(100) });
+        watch.lock().insert(key.clone(), WatchedSize { due: Some(now), ..watched(100) });
         assert_eq!(watch.take_due(now), std::slice::from_ref(&key));
         assert_eq!((watch.take_due(now), watch.next_due()), (Vec::new(), None), "it is being measured");
         let minute = Duration::from_secs(60);

@@ -20,7 +20,7 @@ use volhost_kernel::{DiskUsage, KernelError};
 
 use super::events::EventSink;
 use super::layout;
-use super::size_watch::Key;
+use super::size_watch::PodVolumeKey;
 use super::volume_ops::VolumeOps;
 use super::worker_pool::WorkerPool;
 
@@ -69,7 +69,7 @@ pub async fn measure(volume_ops: Weak<VolumeOps>, events: EventSink, stop: Cance
 }
 
 /// Adds up what the volume's files take; may hang as long as the storage does.
-fn usage(volume_ops: &VolumeOps, (pod, plugin, spec_name): &Key) -> Result<DiskUsage, KernelError> {
+fn usage(volume_ops: &VolumeOps, (pod, plugin, spec_name): &PodVolumeKey) -> Result<DiskUsage, KernelError> {
     let kernel = volume_ops.kernel();
     let folder = kernel.walk(volume_ops.root(), &layout::plugin_folder(pod, plugin))?;
     kernel.disk_usage(&folder, OsStr::new(spec_name.as_str()))

@@ -1,4 +1,5 @@
-//! Staging a volume on the node before its first pod uses it, and unstaging it after the last one.
+//! VolumeStager a volume on the node before its first pod uses it, and unstaging it after the last
+//! one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,14 +26,14 @@ const NAMED: usize = 3;
 
 /// Stages and unstages volumes.
 #[derive(Debug)]
-pub(super) struct Staging {
+pub(super) struct VolumeStager {
     folders: NodeFolders,
     plugins: PluginCalls,
     records: DeviceRecords,
     expected: Arc<ExpectedMounts>,
 }
 
-impl Staging {
+impl VolumeStager {
     pub(super) fn new(
         folders: NodeFolders,
         plugins: PluginCalls,

@@ -83,7 +83,7 @@ pub(super) fn undo_class(error: &CallError, changed: bool) -> FailureClass {
 
 /// A volume that was staged.
 #[derive(Debug)]
-pub struct Staged {
+pub struct StageOutcome {
     /// The path of its device, if the plugin names one.
     pub device: Option<PathBuf>,
     /// It is a mount; a driver may stage without one.
@@ -92,7 +92,7 @@ pub struct Staged {
 
 /// A volume that was published.
 #[derive(Debug)]
-pub struct Published {
+pub struct PublishOutcome {
     /// It is a mount, and not a plain folder.
     pub is_mount: bool,
     /// Beyond this many bytes the pod is notified that the volume is too large.
@@ -196,13 +196,13 @@ impl<'a> Steps<'a> {
         spec: &Arc<VolumeSpec>,
         attached: Option<&Attachment>,
         place: &StagingPlace,
-    ) -> Result<Staged, StepError> {
+    ) -> Result<StageOutcome, StepError> {
         let target = place.target(self.kernel).map_err(StepError::Open)?;
         let device = self.plugin.stage(self.call, spec, attached, target).map_err(|error| {
             let class = error.class();
             StepError::plugin(error, class)
         })?;
-        Ok(Staged { device, is_mount: place.is_mounted(self.kernel).unwrap_or(false) })
+        Ok(StageOutcome { device, is_mount: place.is_mounted(self.kernel).unwrap_or(false) })
     }
 
     /// Unstages the volume. A plugin that stages nothing is not asked: the host unmounts.
@@ -225,7 +225,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Publishes the volume for the pod, and checks the target. A volume that is published already
-    /// stays as it is. `is_refresh`: it is published, and its content is brought up to date.
+    /// stays as it is. `is_refresh`: it is published, and its content is refreshed.
     ///
     /// # Errors
     /// [`StepError`]; uncertain when the target contains something in spite of the plugin's error.
@@ -235,7 +235,7 @@ impl<'a> Steps<'a> {
         pod: &Arc<Pod>,
         place: &PublishPlace,
         is_refresh: bool,
-    ) -> Result<Published, StepError> {
+    ) -> Result<PublishOutcome, StepError> {
         let target = place.target(self.kernel).map_err(StepError::Open)?;
         let outcome = self.plugin.publish(self.call, spec, pod, target).map_err(|error| {
             let class = if is_refresh || self.is_free(place) { error.class() } else { FailureClass::Uncertain };
@@ -243,7 +243,7 @@ impl<'a> Steps<'a> {
         })?;
         match place.entry(self.kernel) {
             Ok(entry) => {
-                Ok(Published { is_mount: matches!(entry, Entry::Mount(_)), watched_size: outcome.watched_size })
+                Ok(PublishOutcome { is_mount: matches!(entry, Entry::Mount(_)), watched_size: outcome.watched_size })
             }
             Err(error) => Err(StepError::Kernel(error)),
         }

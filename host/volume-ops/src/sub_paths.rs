@@ -11,7 +11,7 @@ use std::path::Path;
 
 use tracing::instrument;
 use volhost_core::Operation;
-use volhost_kernel::{Detach, Directory, Entry, ErrorKind, Kernel, KernelError, Missing, SubPathBind};
+use volhost_kernel::{Detach, Directory, Entry, ErrorKind, Kernel, KernelError, MissingSubPath, SubPathBind};
 use volhost_model::view::EventKind;
 use volhost_model::{ContainerMount, Failure, FailureClass, MountPropagation, PodUid, VolumeSpec};
 use volhost_runtime::Call;
@@ -19,7 +19,7 @@ use volhost_runtime::Call;
 use super::failures::kernel_failure;
 use super::layout;
 use super::node_folders::NodeFolders;
-use super::records::Record;
+use super::records::MountRecord;
 
 const PREPARE: &str = "MountVolume.PrepareSubPath";
 const CLEAN: &str = "UnmountVolume.CleanSubPaths";
@@ -28,11 +28,11 @@ const NAMED: usize = 5;
 
 /// Binds and unmounts sub-paths.
 #[derive(Debug, Clone)]
-pub(super) struct SubPaths {
+pub(super) struct SubPathOps {
     folders: NodeFolders,
 }
 
-impl SubPaths {
+impl SubPathOps {
     pub(super) fn new(folders: NodeFolders) -> Self {
         Self { folders }
     }
@@ -94,7 +94,7 @@ impl SubPaths {
         spec: &VolumeSpec,
         part: &ContainerMount,
     ) -> Result<(), KernelError> {
-        let missing = if spec.read_only { Missing::Refuse } else { Missing::MakeFolders };
+        let missing = if spec.read_only { MissingSubPath::Refuse } else { MissingSubPath::MakeFolders };
         let path = Path::new(part.sub_path.as_deref().unwrap_or_default());
         let volume = OsStr::new(operation.spec_name.as_str());
         let source = self.kernel().open_sub_path(parent, volume, path, missing)?;
@@ -172,7 +172,7 @@ impl SubPaths {
     }
 
     /// Returns whether every sub-path in the record is still a mount.
-    pub(super) fn are_mounted(&self, pod: &PodUid, record: &Record) -> bool {
+    pub(super) fn are_mounted(&self, pod: &PodUid, record: &MountRecord) -> bool {
         record.container_mounts.iter().filter(|mount| mount.sub_path.is_some()).all(|part| {
             let folder = layout::container_folder(pod, &record.spec.name, &part.container);
             let entry = self

@@ -1,8 +1,8 @@
 //! The operations of one node. Each runs completely on one thread, which may block.
 //!
 //! After a crash the node has one of: nothing, folders without a volume, a volume without a record,
-//! a volume with its record. Recovery tells them apart by the kernel's tables, so no step here has
-//! to be undone for it. Before a volume is attached or staged, a record says so.
+//! a volume with its record. Recovery distinguishes them by the kernel's tables, so no step here
+//! has to be undone for it. Before a volume is attached or staged, a record says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,11 +15,11 @@ use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
 use volhost_model::{Failure, FailureClass};
 use volhost_runtime::Call;
 
-use super::attaching::Attaching;
+use super::attaching::VolumeAttacher;
 use super::block_mapping::BlockMapping;
 use super::device_records::DeviceRecords;
 use super::expansion::Expansion;
-use super::expected_mounts::{ExpectedMounts, NodePlace, Vanished, VolumePlace};
+use super::expected_mounts::{ExpectedMounts, NodePlace, VanishedMounts, VolumePlace};
 use super::findings::Findings;
 use super::forced::{self, Forced};
 use super::layout;
@@ -28,13 +28,13 @@ use super::orphans::{self, Orphan};
 use super::other_node::OtherNodes;
 use super::plugin_calls::PluginCalls;
 use super::plugins::PluginSource;
-use super::publishing::{Publishing, new_record};
-use super::records::{MountState, Records};
+use super::publishing::{VolumePublisher, new_record};
+use super::records::{MountRecords, RecordedTarget};
 use super::recovered::Recovery;
 use super::recovery::PodScan;
 use super::recovery_devices::DeviceScan;
 use super::size_watch::SizeWatch;
-use super::staging::Staging;
+use super::staging::VolumeStager;
 use super::volume_sizes::VolumeSizes;
 
 /// What the operations of a node work with.
@@ -65,9 +65,9 @@ pub struct VolumeOps {
     expected: Arc<ExpectedMounts>,
     sizes: Arc<SizeWatch>,
     volume_sizes: Arc<VolumeSizes>,
-    attaching: Attaching,
-    staging: Staging,
-    publishing: Publishing,
+    attaching: VolumeAttacher,
+    staging: VolumeStager,
+    publishing: VolumePublisher,
     blocks: Arc<BlockMapping>,
     expansion: Expansion,
     scan: PodScan,
@@ -83,7 +83,7 @@ impl VolumeOps {
         let volume_sizes = Arc::new(VolumeSizes::restore(kernel.clone(), kernel.try_clone(&root)?));
         let folders = NodeFolders::new(kernel.clone(), Arc::new(root));
         let state = Arc::new(state);
-        let records = Arc::new(Records::new(kernel.clone(), Arc::clone(&state)));
+        let records = Arc::new(MountRecords::new(kernel.clone(), Arc::clone(&state)));
         let devices = DeviceRecords::new(kernel, Arc::clone(&state));
         let (expected, sizes) = (Arc::<ExpectedMounts>::default(), Arc::<SizeWatch>::default());
         let plugins = PluginCalls::new(plugins, Arc::clone(&records), devices.clone());
@@ -92,9 +92,9 @@ impl VolumeOps {
             Arc::new(BlockMapping::new(folders.clone(), plugins.clone(), Arc::clone(&records), devices.clone()));
         let scan = DeviceScan::new(folders.clone(), devices.clone(), Arc::clone(&expected));
         Ok(Self {
-            attaching: Attaching::new(folders.clone(), plugins.clone(), devices.clone(), other_nodes),
-            staging: Staging::new(folders.clone(), plugins.clone(), devices, Arc::clone(&expected)),
-            publishing: Publishing::new(
+            attaching: VolumeAttacher::new(folders.clone(), plugins.clone(), devices.clone(), other_nodes),
+            staging: VolumeStager::new(folders.clone(), plugins.clone(), devices, Arc::clone(&expected)),
+            publishing: VolumePublisher::new(
                 folders.clone(),
                 plugins.clone(),
                 Arc::clone(&records),
@@ -196,7 +196,7 @@ impl VolumeOps {
         self.blocks.map(operation, call, plugin, attached, (pod, spec), found)?;
         let call = &call.clone().with_attachment(attached);
         self.expansion.expand_while_mounting(operation, call, plugin, attached, found);
-        let record = new_record(operation, plugin, (pod, spec), MountState::Device);
+        let record = new_record(operation, plugin, (pod, spec), RecordedTarget::Device);
         self.publishing.write_record(&record.with_node_steps(operation.attachable, true));
         Ok(())
     }
@@ -254,7 +254,7 @@ impl VolumeOps {
     ///
     /// # Errors
     /// When the mount table cannot be read.
-    pub fn vanished(&self) -> Result<Vanished, KernelError> {
+    pub fn vanished(&self) -> Result<VanishedMounts, KernelError> {
         self.expected.vanished(&self.folders)
     }
 

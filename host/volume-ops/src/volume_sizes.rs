@@ -42,14 +42,14 @@ pub(super) struct KnownSize {
     /// Its size in bytes.
     pub(super) bytes: u64,
     /// The larger size that it cannot have, and why.
-    pub(super) refused: Option<Refused>,
+    pub(super) refused: Option<RefusedSize>,
     /// When it was noted, in seconds since 1970.
     noted: u64,
 }
 
 /// A size that a volume can never have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Refused {
+pub(super) struct RefusedSize {
     /// The size in bytes.
     pub(super) bytes: u64,
     /// The plugin's words.
@@ -118,7 +118,7 @@ impl VolumeSizes {
         volume: &UniqueVolumeName,
         persistent_volume: &str,
         bytes: u64,
-        refused: Option<Refused>,
+        refused: Option<RefusedSize>,
     ) {
         let noted = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         let size = KnownSize {
@@ -127,7 +127,7 @@ impl VolumeSizes {
             persistent_volume: persistent_volume.to_owned(),
             bytes,
             refused: refused
-                .map(|refused| Refused { why: refused.why.chars().take(REASON_CHARS).collect(), ..refused }),
+                .map(|refused| RefusedSize { why: refused.why.chars().take(REASON_CHARS).collect(), ..refused }),
             noted,
         };
         let written = self.write(&size);
@@ -176,7 +176,7 @@ mod tests {
         let sizes = VolumeSizes::restore(kernel.clone(), root());
         assert_eq!(sizes.of(&one), None);
         sizes.note(&one, "pv-1", 32, None);
-        sizes.note(&two, "pv-2", 64, Some(Refused { bytes: 128, why: "too large".to_owned() }));
+        sizes.note(&two, "pv-2", 64, Some(RefusedSize { bytes: 128, why: "too large".to_owned() }));
         let again = VolumeSizes::restore(kernel.clone(), root());
         assert_eq!(again.of(&one).unwrap().bytes, 32);
         assert_eq!(again.of(&two).unwrap().refused.unwrap().bytes, 128);

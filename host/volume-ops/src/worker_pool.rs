@@ -24,32 +24,32 @@ const PRESSURE: Duration = Duration::from_millis(5);
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Something to run on a thread that may block.
-pub type Job = Box<dyn FnOnce() + Send>;
+pub type BlockingJob = Box<dyn FnOnce() + Send>;
 
 /// One plugin's threads. Dropping it lets its workers end once the queue is empty; what runs goes
 /// on.
 #[derive(Debug)]
 pub struct WorkerPool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolShared>,
     /// Workers that are started without need shown: one a processor.
     eager: usize,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct PoolShared {
+    state: Mutex<PoolState>,
     wake: Condvar,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for PoolShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").finish_non_exhaustive()
     }
 }
 
 #[derive(Default)]
-struct State {
-    queue: VecDeque<Job>,
+struct PoolState {
+    queue: VecDeque<BlockingJob>,
     workers: usize,
     /// Workers at the most. More may run for a while when it was lowered: each ends after its job.
     max_workers: usize,
@@ -76,7 +76,7 @@ impl WorkerPool {
     }
 
     fn with(eager: usize, max_workers: usize) -> Self {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<PoolShared>::default();
         shared.lock().max_workers = max_workers.max(1);
         Self { shared, eager: eager.max(1) }
     }
@@ -96,7 +96,7 @@ impl WorkerPool {
     ///
     /// # Errors
     /// The job, when the pool has no thread and the system gives none.
-    pub fn push(&self, job: Job) -> Result<(), (Job, io::Error)> {
+    pub fn push(&self, job: BlockingJob) -> Result<(), (BlockingJob, io::Error)> {
         let mut state = self.shared.lock();
         if state.queue.is_empty() {
             state.last_taken = Some(Instant::now());
@@ -156,14 +156,14 @@ impl Drop for WorkerPool {
     }
 }
 
-impl Shared {
+impl PoolShared {
     /// Every change of the state is complete at any moment, so a thread that panicked with the lock
     /// has broken nothing.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start_worker(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
+    fn start_worker(self: &Arc<Self>, state: &mut PoolState) -> io::Result<()> {
         let shared = Arc::clone(self);
         thread::Builder::new().name("volhost-op".to_owned()).spawn(move || shared.work())?;
         state.workers += 1;
@@ -177,7 +177,7 @@ impl Shared {
         }
     }
 
-    fn next_job(&self) -> Option<Job> {
+    fn next_job(&self) -> Option<BlockingJob> {
         let mut state = self.lock();
         let until = Instant::now() + IDLE;
         loop {
@@ -202,7 +202,7 @@ impl Shared {
 
 /// Counts a worker off when it ends, also if a job of its unwinds, and has another take over what
 /// came meanwhile.
-struct Worker<'a>(&'a Arc<Shared>);
+struct Worker<'a>(&'a Arc<PoolShared>);
 
 impl Drop for Worker<'_> {
     fn drop(&mut self) {
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     /// A job that says that it runs, and runs until it is released.
-    fn blocked(running: &mpsc::Sender<u32>, name: u32) -> (Job, mpsc::Sender<()>) {
+    fn blocked(running: &mpsc::Sender<u32>, name: u32) -> (BlockingJob, mpsc::Sender<()>) {
         let (release, released) = mpsc::channel::<()>();
         let running = running.clone();
         let job = move || {
@@ -315,7 +315,7 @@ mod tests {
     fn a_job_that_unwinds_takes_its_thread_and_nothing_else() {
         let pool = WorkerPool::new(1);
         let (done, ends) = mpsc::channel();
-        let unwinds: Job = Box::new(|| std::panic::resume_unwind(Box::new("a fault")));
+        let unwinds: BlockingJob = Box::new(|| std::panic::resume_unwind(Box::new("a fault")));
         assert!(pool.push(unwinds).is_ok());
         for _ in 0..3 {
             let done = done.clone();

@@ -108,7 +108,7 @@ fn cargo_build(toolchain: &Toolchain, crates: &[Crate], manifest: Option<&Path>,
 }
 
 fn read_module(one: &Crate, target_dir: &Path) -> Result<CoreModule, BuildError> {
-    // rustc names the file for the library, in which a dash can't stand.
+    // rustc names the file for the library, which cannot contain a dash.
     let file = one.cdylib.as_deref().unwrap_or(&one.name).replace('-', "_");
     let path = target_dir.join(TARGET).join(PROFILE).join(format!("{file}.wasm"));
     match std::fs::read(&path) {

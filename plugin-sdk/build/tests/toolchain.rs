@@ -86,11 +86,11 @@ fn rustup_adds_the_target_when_nothing_else_works() {
 #[test]
 fn a_silent_rustup_is_stopped_at_its_deadline() {
     // Generous: what is tested is that it ends at all, long before the fake would.
-    let patience = Duration::from_secs(30);
+    let timeout = Duration::from_secs(30);
     let tools = Tools::new().with("rustc", NO_STD).with("rustup", "exec sleep 600");
     let start = Instant::now();
     let error = Search { rustup_deadline: Duration::from_millis(200), ..tools.search() }.find().unwrap_err();
-    assert!(start.elapsed() < patience, "rustup ran beyond its deadline");
+    assert!(start.elapsed() < timeout, "rustup ran beyond its deadline");
     assert!(error.to_string().contains("rustup target add: no answer within 200ms"), "{error}");
 }
 

@@ -383,17 +383,17 @@ impl TestTarget {
         }
     }
 
-    /// Puts a plain folder there, in place of what stood there.
+    /// Puts a plain folder there, in place of what was there.
     pub fn put_folder(&self, folder: TestFolder) {
         self.0.put(Some(TargetContent::Folder(folder)));
     }
 
-    /// Puts a plain, empty file there, in place of what stood there.
+    /// Puts a plain, empty file there, in place of what was there.
     pub fn put_file(&self) {
         self.0.put(Some(TargetContent::File));
     }
 
-    /// Puts a mount there, in place of what stood there.
+    /// Puts a mount there, in place of what was there.
     pub fn put_mount(&self, mount: TestMount) {
         let point =
             if mount.root_is_folder { TargetContent::Folder(TestFolder::default()) } else { TargetContent::File };

@@ -105,32 +105,32 @@ impl Reader {
         }
         for item in items {
             match item {
-                Item::Fn(one) => self.add(&full, tidy(one.sig.to_token_stream())),
-                Item::Const(one) => self.add(&full, format!("const: {}", tidy(one.ty.to_token_stream()))),
-                Item::Type(one) => self.add(&full, format!("type = {}", tidy(one.ty.to_token_stream()))),
+                Item::Fn(one) => self.add(&full, spaced(one.sig.to_token_stream())),
+                Item::Const(one) => self.add(&full, format!("const: {}", spaced(one.ty.to_token_stream()))),
+                Item::Type(one) => self.add(&full, format!("type = {}", spaced(one.ty.to_token_stream()))),
                 Item::Struct(one) => {
-                    self.add(&full, format!("struct{}{}", tidy(one.generics.to_token_stream()), marks(&one.attrs)));
+                    self.add(&full, format!("struct{}{}", spaced(one.generics.to_token_stream()), marks(&one.attrs)));
                     for field in one.fields.iter().filter(|field| is_public(&field.vis)) {
                         let Some(ident) = &field.ident else { continue };
-                        self.add(&format!("{full}.{ident}"), tidy(field.ty.to_token_stream()));
+                        self.add(&format!("{full}.{ident}"), spaced(field.ty.to_token_stream()));
                     }
                 }
                 Item::Enum(one) => {
-                    self.add(&full, format!("enum{}{}", tidy(one.generics.to_token_stream()), marks(&one.attrs)));
+                    self.add(&full, format!("enum{}{}", spaced(one.generics.to_token_stream()), marks(&one.attrs)));
                     for variant in &one.variants {
                         let fields = match &variant.fields {
                             Fields::Unit => String::new(),
-                            fields => tidy(fields.to_token_stream()),
+                            fields => spaced(fields.to_token_stream()),
                         };
                         self.add(&format!("{full}::{}", variant.ident), format!("variant{fields}"));
                     }
                 }
                 Item::Trait(one) => {
-                    self.add(&full, format!("trait: {}", tidy(one.supertraits.to_token_stream())));
+                    self.add(&full, format!("trait: {}", spaced(one.supertraits.to_token_stream())));
                     for item in &one.items {
                         if let TraitItem::Fn(function) = item {
                             let given = if function.default.is_some() { " { given }" } else { "" };
-                            let line = format!("{}{given}", tidy(function.sig.to_token_stream()));
+                            let line = format!("{}{given}", spaced(function.sig.to_token_stream()));
                             self.add(&format!("{full}::{}", function.sig.ident), line);
                         }
                     }
@@ -152,16 +152,16 @@ impl Reader {
             };
             let Some(shown) = self.found.values().find(is_it).map(|public| public.name.clone()) else { continue };
             if let Some((_, of, _)) = &block.trait_ {
-                self.add(&shown, format!("impl {}", tidy(of.to_token_stream())));
+                self.add(&shown, format!("impl {}", spaced(of.to_token_stream())));
                 continue;
             }
             for item in &block.items {
                 match item {
                     ImplItem::Fn(one) if is_public(&one.vis) && !is_hidden(&one.attrs) => {
-                        self.add(&format!("{shown}::{}", one.sig.ident), tidy(one.sig.to_token_stream()));
+                        self.add(&format!("{shown}::{}", one.sig.ident), spaced(one.sig.to_token_stream()));
                     }
                     ImplItem::Const(one) if is_public(&one.vis) && !is_hidden(&one.attrs) => {
-                        let line = format!("const: {}", tidy(one.ty.to_token_stream()));
+                        let line = format!("const: {}", spaced(one.ty.to_token_stream()));
                         self.add(&format!("{shown}::{}", one.ident), line);
                     }
                     _ => {}
@@ -195,7 +195,7 @@ fn is_hidden(attributes: &[Attribute]) -> bool {
 fn marks(attributes: &[Attribute]) -> String {
     let open = attributes.iter().any(|attribute| attribute.path().is_ident("non_exhaustive"));
     let derives = attributes.iter().filter(|attribute| attribute.path().is_ident("derive"));
-    let derived: String = derives.map(|derive| format!(" {}", tidy(derive.meta.to_token_stream()))).collect();
+    let derived: String = derives.map(|derive| format!(" {}", spaced(derive.meta.to_token_stream()))).collect();
     format!("{}{derived}", if open { " non_exhaustive" } else { "" })
 }
 
@@ -232,7 +232,7 @@ fn leaves(tree: &UseTree, path: &str, found: &mut Vec<String>) {
 }
 
 /// Tokens with the usual spaces, more or less: equal tokens give equal text.
-fn tidy(tokens: impl ToString) -> String {
+fn spaced(tokens: impl ToString) -> String {
     let mut text = tokens.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     for (from, to) in [
         (" ,", ","),

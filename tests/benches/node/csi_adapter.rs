@@ -1,5 +1,5 @@
-//! The plugin `csi` between the host and a driver: calls of one driver, by a bare client and through
-//! the plugin in its sandbox.
+//! The plugin `csi` between the host and a driver: calls of one driver, by a bare client and
+//! through the plugin in its sandbox.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,8 @@ pub(crate) struct Took {
 }
 
 impl Adapter {
-    /// The plugin before the driver that registers in this folder; `folder` has the pods' places and the staging folder `staging`.
+    /// The plugin before the driver that registers in this folder; `folder` has the pods' places
+    /// and the staging folder `staging`.
     pub(crate) async fn new(
         folder: &Path,
         registry: &Path,

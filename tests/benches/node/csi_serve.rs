@@ -1,5 +1,5 @@
-//! A plugin as a CSI driver: publishing and unpublishing a staged volume of `loop`, beside a call that does nothing, and beside another driver that
-//! does the same in turn, if one is named.
+//! A plugin as a CSI driver: publishing and unpublishing a staged volume of `loop`, beside a call
+//! that does nothing, and beside another driver that does the same in turn, if one is named.
 
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};

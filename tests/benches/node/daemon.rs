@@ -131,7 +131,8 @@ impl Daemon {
     /// Processor time used so far.
     pub(crate) fn cpu(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).expect("the daemon lives");
-        // The fields after the name, which is in parentheses: utime and stime are the 12th and 13th of them, in ticks of 1/100 s.
+        // The fields after the name, which is in parentheses: utime and stime are the 12th and 13th
+        // of them, in ticks of 1/100 s.
         let fields: Vec<&str> = stat.rsplit_once(')').expect("a stat line").1.split_whitespace().collect();
         let ticks: u64 = fields[11].parse::<u64>().expect("a number") + fields[12].parse::<u64>().expect("a number");
         Duration::from_millis(ticks * 10)

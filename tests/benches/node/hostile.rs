@@ -20,7 +20,8 @@ fn pod(name: &str, source: &str) -> String {
     )
 }
 
-/// Adds and removes pods with an emptyDir in memory, as long as `time` lasts; how long each took to be mounted.
+/// Adds and removes pods with an emptyDir in memory, as long as `time` lasts; how long each took to
+/// be mounted.
 async fn good(daemon: &mut Daemon, called: &str, most: usize, time: Duration) -> Vec<Duration> {
     let (begun, mut took) = (Instant::now(), Vec::new());
     while took.len() < most && begun.elapsed() < time {

@@ -1,7 +1,8 @@
 //! volhost's benchmark: the daemon as users run it, and bare system calls for comparison. `make
 //! bench` runs it.
 //!
-//! Runs in a mount namespace of its own, on a tmpfs. What it prints is a Markdown table; docs/benchmarks.md says how to read it.
+//! Runs in a mount namespace of its own, on a tmpfs. What it prints is a Markdown table;
+//! docs/benchmarks.md says how to read it.
 //!
 //! | variable | default | |
 //! |---|---|---|

@@ -1,5 +1,5 @@
-//! Config maps: how long one of 1, 100 and 1,000 keys takes to be set up, and to reach a running pod when it changes; and one that changes
-//! under many pods at once.
+//! Config maps: how long one of 1, 100 and 1,000 keys takes to be set up, and to reach a running
+//! pod when it changes; and one that changes under many pods at once.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! A daemon that is killed with many volumes mounted: how long until the next one serves and knows every volume as mounted, and
-//! that it mounts none again.
+//! A daemon that is killed with many volumes mounted: how long until the next one serves and knows
+//! every volume as mounted, and that it mounts none again.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

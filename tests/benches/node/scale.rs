@@ -1,5 +1,5 @@
-//! Many volumes: ten bind mounts a pod, up to 40,000; the share of a bare loop's speed; the cost as their number grows; an idle
-//! daemon with all of them.
+//! Many volumes: ten bind mounts a pod, up to 40,000; the share of a bare loop's speed; the cost as
+//! their number grows; an idle daemon with all of them.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,15 +1,17 @@
-//! A CSI driver for tests: folders and loop devices below one folder, and a file of orders that makes it misbehave. It runs in the node's
-//! mount namespace, serves CSI and its own registration, and writes down each call.
+//! A CSI driver for tests: folders and loop devices below one folder, and a file of orders that
+//! makes it misbehave. It runs in the node's mount namespace, serves CSI and its own registration,
+//! and writes down each call.
 //!
-//! `csi-test-driver FOLDER REGISTRY NAME [CAPABILITY...]`: capabilities are `stage`, `mounts` (it mounts
-//! where it stages), `attach`, `expand`, `stats`, `group`, and of the controller
-//! `create`, `clone`, `snapshot`, `grow`, `topology`. With `registered` it leaves a registration
-//! socket alone that is there already, as a driver whose registrar is another process.
+//! `csi-test-driver FOLDER REGISTRY NAME [CAPABILITY...]`: capabilities are `stage`, `mounts` (it
+//! mounts where it stages), `attach`, `expand`, `stats`, `group`, and of the controller `create`,
+//! `clone`, `snapshot`, `grow`, `topology`. With `registered` it leaves a registration socket alone
+//! that is there already, as a driver whose registrar is another process.
 //!
 //! What is staged and attached has a file in `FOLDER/staged` and `FOLDER/attached`.
 //!
-//! Each volume it has made has a file in `FOLDER/made`, with its size. A word in `FOLDER/wrong` makes
-//! `CreateVolume` answer wrongly: `small`, `empty`, `long`, or `other` and the id of another volume.
+//! Each volume it has made has a file in `FOLDER/made`, with its size. A word in `FOLDER/wrong`
+//! makes `CreateVolume` answer wrongly: `small`, `empty`, `long`, or `other` and the id of another
+//! volume.
 //!
 //! `FOLDER/limit` (3 without such a file) and `FOLDER/zone` (`a`) are its answer about the node.
 //! `FOLDER/orders` has orders, one a line, `CALL WORD [ARGUMENT]`, in force until the file changes:
@@ -64,7 +66,7 @@ fn write_down(folder: &Path, line: &str) {
     writeln!(log, "{line}").unwrap();
 }
 
-struct Driver {
+struct TestCsiDriver {
     folder: PathBuf,
     name: String,
     capabilities: Vec<String>,
@@ -72,20 +74,20 @@ struct Driver {
 
 /// What an order leaves of a call.
 #[derive(Clone, Copy, PartialEq)]
-enum Work {
+enum CallEffect {
     All,
     None,
     LeaveMount,
     Writable,
 }
 
-impl Driver {
+impl TestCsiDriver {
     fn can(&self, what: &str) -> bool {
         self.capabilities.iter().any(|capability| capability == what)
     }
 
     /// Writes the call down, and obeys the orders around its work.
-    fn obey(&self, call: &str, request: &dyn std::fmt::Debug, work: impl FnOnce(Work)) -> Result<(), Status> {
+    fn obey(&self, call: &str, request: &dyn std::fmt::Debug, work: impl FnOnce(CallEffect)) -> Result<(), Status> {
         // In this order, a test that sees the call in the list may give another order.
         let order = order_for(&self.folder, call);
         write_down(&self.folder, &format!("{call} {request:?}"));
@@ -97,15 +99,15 @@ impl Driver {
             "answer" => return Err(refusal),
             "echo" => return Err(Status::new(Code::from_i32(code), format!("cannot log in with {request:?}"))),
             "die-before" => std::process::exit(9),
-            "idle" => work(Work::None),
-            "leave" => work(Work::LeaveMount),
-            "writable" => work(Work::Writable),
+            "idle" => work(CallEffect::None),
+            "leave" => work(CallEffect::LeaveMount),
+            "writable" => work(CallEffect::Writable),
             "late" => {
-                work(Work::All);
+                work(CallEffect::All);
                 return Err(refusal);
             }
             "die" => {
-                work(Work::All);
+                work(CallEffect::All);
                 std::process::exit(9);
             }
             "wait" => {
@@ -113,9 +115,9 @@ impl Driver {
                 run("mkfifo", &[&gate.display().to_string()]);
                 drop(fs::File::open(&gate).unwrap());
                 fs::remove_file(gate).unwrap();
-                work(Work::All);
+                work(CallEffect::All);
             }
-            "work" => work(Work::All),
+            "work" => work(CallEffect::All),
             other => panic!("no order: {other}"),
         }
         Ok(())
@@ -168,12 +170,12 @@ fn show(source: &str, target: &Path, folder: bool, read_only: bool) {
     }
 }
 
-fn hide(target: &Path, work: Work) {
-    if work == Work::None || !target.exists() {
+fn hide(target: &Path, work: CallEffect) {
+    if work == CallEffect::None || !target.exists() {
         return;
     }
     let path = target.display().to_string();
-    if work == Work::LeaveMount {
+    if work == CallEffect::LeaveMount {
         return;
     }
     // A device's node is a mount too; `mountpoint` sees only folders.
@@ -191,7 +193,7 @@ fn is_block(capability: Option<&VolumeCapability>) -> bool {
 }
 
 #[tonic::async_trait]
-impl Node for Driver {
+impl Node for TestCsiDriver {
     async fn node_stage_volume(&self, request: Request<NodeStageVolumeRequest>) -> Answer<NodeStageVolumeResponse> {
         let request = request.into_inner();
         self.obey("NodeStageVolume", &request, |_| {
@@ -225,7 +227,7 @@ impl Node for Driver {
     ) -> Answer<NodePublishVolumeResponse> {
         let request = request.into_inner();
         self.obey("NodePublishVolume", &request, |work| {
-            if work == Work::None {
+            if work == CallEffect::None {
                 return;
             }
             let (volume, target) = (self.volume(&request.volume_id), PathBuf::from(&request.target_path));
@@ -238,7 +240,7 @@ impl Node for Driver {
                 show(&device, &target, false, false);
             } else {
                 fs::create_dir_all(&volume).unwrap();
-                show(&volume.display().to_string(), &target, true, request.readonly && work != Work::Writable);
+                show(&volume.display().to_string(), &target, true, request.readonly && work != CallEffect::Writable);
             }
         })?;
         done()
@@ -313,7 +315,7 @@ impl Node for Driver {
 }
 
 #[tonic::async_trait]
-impl Identity for Driver {
+impl Identity for TestCsiDriver {
     async fn get_plugin_info(&self, _: Request<GetPluginInfoRequest>) -> Answer<GetPluginInfoResponse> {
         let response = GetPluginInfoResponse {
             name: self.name.clone(),
@@ -342,7 +344,7 @@ impl Identity for Driver {
 }
 
 #[tonic::async_trait]
-impl Controller for Driver {
+impl Controller for TestCsiDriver {
     async fn controller_get_capabilities(
         &self,
         _: Request<ControllerGetCapabilitiesRequest>,
@@ -516,7 +518,8 @@ async fn main() {
     fs::create_dir_all(&folder).unwrap();
     fs::create_dir_all(&registry).unwrap();
     let endpoint = folder.join("csi.sock");
-    let driver = Arc::new(Driver { folder: folder.clone(), name: name.clone(), capabilities: arguments[3..].to_vec() });
+    let driver =
+        Arc::new(TestCsiDriver { folder: folder.clone(), name: name.clone(), capabilities: arguments[3..].to_vec() });
     let garbled = folder.clone();
     let csi = tonic::transport::Server::builder()
         .layer(tower::layer::layer_fn(move |inner| Garbler { inner, folder: garbled.clone() }))

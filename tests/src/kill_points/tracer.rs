@@ -17,25 +17,27 @@ use super::memory::Stopped;
 
 /// Who dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
-    /// The daemon alone: the programs it has started go on, and the kernel out of memory or an operator does no more.
+pub enum KilledProcess {
+    /// The daemon alone: the programs it has started go on, and the kernel out of memory or an
+    /// operator does no more.
     Daemon,
-    /// The programs that it has started, too, whose calls count as well: so a service manager ends a service.
+    /// The programs that it has started, too, whose calls count as well: so a service manager ends
+    /// a service.
     Programs,
 }
 
 /// When.
 #[derive(Debug, Clone, Copy)]
-pub struct Death {
+pub struct KillPoint {
     /// Who dies, and whose calls count.
-    pub who: Who,
+    pub who: KilledProcess,
     /// Before this call, counted from 0. None: it is only followed.
     pub before: Option<usize>,
 }
 
 /// What was seen of a process until it ended.
 #[derive(Debug)]
-pub struct Followed {
+pub struct TracedExit {
     /// The calls, in order; the last is the one that was never made, if it was killed.
     pub calls: Vec<Call>,
     /// It was killed here, and did not end otherwise.
@@ -44,17 +46,17 @@ pub struct Followed {
 
 /// A process that is followed, on a thread of its own: `ptrace` belongs to a thread.
 #[derive(Debug)]
-pub struct Following {
-    thread: JoinHandle<Followed>,
+pub struct Trace {
+    thread: JoinHandle<TracedExit>,
     process: Pid,
 }
 
-impl Following {
+impl Trace {
     /// Follows a process from now on: when it returns, no further call goes unseen.
     ///
     /// # Panics
     /// When the process is gone, or may not be followed.
-    pub fn begin(process: u32, death: Death) -> Self {
+    pub fn begin(process: u32, death: KillPoint) -> Self {
         let process = Pid::from_raw(i32::try_from(process).expect("process ids are small"));
         let (ready, begun) = mpsc::channel();
         let thread = std::thread::spawn(move || Tracer::new(process, death).follow(&ready));
@@ -71,7 +73,7 @@ impl Following {
     ///
     /// # Panics
     /// When following it has failed.
-    pub fn end(self) -> Followed {
+    pub fn end(self) -> TracedExit {
         // It may have ended; its parent has not waited for it, so that its id is still its own.
         let _ = kill(self.process, Signal::SIGKILL);
         self.thread.join().expect("it was followed to its end")
@@ -80,7 +82,7 @@ impl Following {
 
 struct Tracer {
     process: Pid,
-    death: Death,
+    death: KillPoint,
     /// The processes whose calls count.
     processes: BTreeSet<i32>,
     /// Threads that were asked to stop and have not stopped yet.
@@ -90,12 +92,12 @@ struct Tracer {
 }
 
 impl Tracer {
-    fn new(process: Pid, death: Death) -> Self {
+    fn new(process: Pid, death: KillPoint) -> Self {
         let processes = BTreeSet::from([process.as_raw()]);
         Self { process, death, processes, stopping: BTreeSet::new(), calls: Vec::new(), killed: false }
     }
 
-    fn follow(mut self, ready: &mpsc::Sender<()>) -> Followed {
+    fn follow(mut self, ready: &mpsc::Sender<()>) -> TracedExit {
         self.seize();
         // Ends are only looked at: the parent, this very process, waits for them.
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
@@ -111,7 +113,7 @@ impl Tracer {
             let ended = matches!(seen, WaitStatus::Exited(..) | WaitStatus::Signaled(..));
             let Some(thread) = seen.pid() else { continue };
             if ended && thread == self.process {
-                return Followed { calls: self.calls, killed: self.killed };
+                return TracedExit { calls: self.calls, killed: self.killed };
             }
             let taken = waitid(Id::Pid(thread), flags);
             self.stopping.remove(&thread.as_raw());
@@ -130,7 +132,7 @@ impl Tracer {
     /// Attaches to every thread; those that they start are followed by themselves.
     fn seize(&mut self) {
         let mut options = ptrace::Options::PTRACE_O_TRACESYSGOOD | ptrace::Options::PTRACE_O_TRACECLONE;
-        if self.death.who == Who::Programs {
+        if self.death.who == KilledProcess::Programs {
             options |= ptrace::Options::PTRACE_O_TRACEFORK | ptrace::Options::PTRACE_O_TRACEVFORK;
         }
         let mut known = BTreeSet::new();
@@ -178,7 +180,7 @@ impl Tracer {
         if let Some(process) = process_of(thread) {
             self.processes.insert(process);
         }
-        if self.death.who == Who::Programs {
+        if self.death.who == KilledProcess::Programs {
             self.processes.extend(descendants(self.process.as_raw()));
         }
         for process in &self.processes {

@@ -1,5 +1,5 @@
-//! Plugins in other languages than Rust: built by their usual tools, checked against the contract, with
-//! the WASI that their languages import.
+//! Plugins in other languages than Rust: built by their usual tools, checked against the contract,
+//! with the WASI that their languages import.
 
 use std::path::PathBuf;
 use std::process::Command;

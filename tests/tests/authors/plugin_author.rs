@@ -1,5 +1,5 @@
-//! The commands of a plugin author: `plugin new`, `cargo test`, `plugin build`, `plugin run`. The crates
-//! are really written and compiled, and their volumes mounted.
+//! The commands of a plugin author: `plugin new`, `cargo test`, `plugin build`, `plugin run`. The
+//! crates are really written and compiled, and their volumes mounted.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -217,7 +217,8 @@ fn a_skeleton_replaces_a_flexvolume_driver_that_only_mounts() {
     assert!(std::fs::read_to_string(folder.join("README.md")).unwrap().contains("Tmpfs::new()"));
     let component = desk.test_and_build(&folder);
 
-    // Beside the plugin of all drivers: the driver's volumes are the new plugin's, and no manifest has changed.
+    // Beside the plugin of all drivers: the driver's volumes are the new plugin's, and no manifest
+    // has changed.
     let node = Node::builder()
         .plugin(artifacts::plugin("flex-volume"))
         .plugin(component)

@@ -1,4 +1,5 @@
-//! Plugins by way of a real registry: what a maker publishes, an operator pulls into a running daemon.
+//! Plugins by way of a real registry: what a maker publishes, an operator pulls into a running
+//! daemon.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -9,7 +9,8 @@ use volhost_tests::artifacts::{fixture, plugin, volhost};
 
 use crate::run::case_file;
 
-/// How a run of the command ended: its exit code, what it wrote, what it complained. Its temporary files are in `folder`.
+/// How a run of the command ended: its exit code, what it wrote, what it complained. Its temporary
+/// files are in `folder`.
 fn conformance(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     // The other tests of this process mount things: a child in the making must not keep them busy.
     let program = Program::new(volhost()).with_arguments(["conformance"]).with_arguments(arguments);

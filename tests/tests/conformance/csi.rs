@@ -1,4 +1,5 @@
-//! A CSI driver for the suite, in this process: it binds folders, on the thread that runs the case, so that they are mounted on its node.
+//! A CSI driver for the suite, in this process: it binds folders, on the thread that runs the case,
+//! so that they are mounted on its node.
 
 use std::fmt;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! FlexVolume drivers for the suite: the examples' scripts, run on the thread that runs the case, so that they mount on its node.
+//! FlexVolume drivers for the suite: the examples' scripts, run on the thread that runs the case,
+//! so that they mount on its node.
 
 use std::path::PathBuf;
 use std::time::Duration;

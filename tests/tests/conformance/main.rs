@@ -1,5 +1,5 @@
-//! The conformance suite: a plugin that follows the contract passes, the case that is named for a rule
-//! finds a plugin that breaks it, and every plugin of this repository passes.
+//! The conformance suite: a plugin that follows the contract passes, the case that is named for a
+//! rule finds a plugin that breaks it, and every plugin of this repository passes.
 //!
 //! These tests mount in their own process, so no other tests share it: a child that another test
 //! starts would keep their mounts busy until it runs its program.

@@ -1,6 +1,6 @@
 //! A plugin that breaks one rule at a time.
 
-use volhost_conformance::Outcome;
+use volhost_conformance::CaseOutcome;
 use volhost_tests::artifacts::fixture;
 
 use crate::run::{case_file, passes, passes_only, run, with_cache};
@@ -96,8 +96,8 @@ const OF_DISKS: &[Mutant] = &[
     ("gives-up-waiting", "wait-for-attach/no-device"),
     ("shows-a-tmpfs-instead", "publish/same-for-every-pod"),
     ("hands-over-another-device-each-time", "stage-device/returns-a-device"),
-    ("tells-a-capacity-that-is-not-there", "measure/truthful"),
-    ("tells-more-free-than-there-is", "measure/truthful"),
+    ("reports-a-capacity-that-is-not-there", "measure/truthful"),
+    ("reports-more-free-than-there-is", "measure/truthful"),
     ("says-that-it-grew", "expand/grows-as-a-device"),
     ("measures-by-changing", "measure/changes-nothing"),
     ("measures-by-the-mount", "measure/answers-without-a-mount"),
@@ -205,7 +205,7 @@ fn are_found(mutants: &[Mutant], case: &str) {
     with_cache(&plugin, |cache| {
         for (rule, name) in mutants {
             let report = run(&plugin, &case_file(case), Some(rule), &[name], cache);
-            if !matches!(report.cases[0].outcome, Outcome::Failed { .. }) {
+            if !matches!(report.cases[0].outcome, CaseOutcome::Failed { .. }) {
                 missed.push(format!("{rule} by {name}: {:?}", report.cases[0].outcome));
             }
         }

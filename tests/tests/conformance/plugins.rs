@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
 
-use volhost_conformance::Surroundings;
+use volhost_conformance::HostServices;
 use volhost_process::linux_kernel;
 use volhost_tests::artifacts::{fixture, plugin, workspace};
 
@@ -44,24 +44,24 @@ each_passes! {
     overlay_with_a_kept_top_passes: "overlay" with "overlay-kept";
 }
 
-/// Those whose volumes take a driver outside; the case file has the plugin's name.
+/// Those whose volumes take an external driver; the case file has the plugin's name.
 const WITH_DRIVER: [&str; 2] = ["csi", "flex-volume"];
 /// The plugin that no case file is for, since it takes no volume.
 const WITHOUT_CASE: [&str; 1] = ["git-repo"];
 
 #[test]
 fn flex_volume_passes_with_the_driver_of_the_examples() {
-    passes_among(&plugin("flex-volume"), "flex-volume", &[], |surroundings| Surroundings {
+    passes_among(&plugin("flex-volume"), "flex-volume", &[], |services| HostServices {
         programs: Arc::new(Scripts),
-        ..surroundings
+        ..services
     });
 }
 
 #[test]
 fn csi_passes_with_a_driver_of_folders() {
-    passes_among(&plugin("csi"), "csi", &[], |surroundings| Surroundings {
+    passes_among(&plugin("csi"), "csi", &[], |services| HostServices {
         drivers: Arc::new(FolderDriver(linux_kernel())),
-        ..surroundings
+        ..services
     });
 }
 

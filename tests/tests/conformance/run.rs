@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use volhost_conformance::{CaseReport, Report, Subject, Suite, Surroundings};
+use volhost_conformance::{CaseReport, HostServices, Report, Subject, Suite};
 use volhost_runtime::Compiler;
 use volhost_tests::artifacts::{volhost, workspace};
 use volhost_tests::compiled;
@@ -13,10 +13,10 @@ pub(crate) fn case_file(name: &str) -> PathBuf {
     workspace().join("tests/conformance").join(format!("{name}.yaml"))
 }
 
-/// Returns surroundings that keep compiled plugins in this folder.
-pub(crate) fn surroundings(cache: &Path) -> Surroundings {
+/// Returns services that keep compiled plugins in this folder.
+pub(crate) fn services(cache: &Path) -> HostServices {
     let compiler = Compiler { program: volhost(), args: vec!["internal".into(), "compile-plugin".into()] };
-    Surroundings { cache: Some(cache.to_owned()), ..Surroundings::new(compiler) }
+    HostServices { cache: Some(cache.to_owned()), ..HostServices::new(compiler) }
 }
 
 /// Calls `act` with a cache for this plugin, which other tests may have compiled already.
@@ -31,17 +31,17 @@ pub(crate) fn with_cache<T>(plugin: &Path, act: impl FnOnce(&Path) -> T) -> T {
 
 /// Runs these cases, all when none are named, with a case file on a node of this name.
 pub(crate) fn run(plugin: &Path, case_file: &Path, node: Option<&str>, only: &[&str], cache: &Path) -> Report {
-    run_among(surroundings(cache), plugin, case_file, node, only)
+    run_among(services(cache), plugin, case_file, node, only)
 }
 
-fn run_among(surroundings: Surroundings, plugin: &Path, case_file: &Path, node: Option<&str>, only: &[&str]) -> Report {
+fn run_among(services: HostServices, plugin: &Path, case_file: &Path, node: Option<&str>, only: &[&str]) -> Report {
     let mut text = fs::read_to_string(case_file).unwrap();
     if let Some(node) = node {
         text.push_str(&format!("node: {{ name: {node} }}\n"));
     }
     let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
     let subject = Subject::of_text(plugin, &text).unwrap();
-    let suite = Suite::new(subject, surroundings, &only).unwrap_or_else(|error| panic!("{error}"));
+    let suite = Suite::new(subject, services, &only).unwrap_or_else(|error| panic!("{error}"));
     suite.run(|_| {}).unwrap_or_else(|error| panic!("{}: {error}", case_file.display()))
 }
 
@@ -57,11 +57,11 @@ pub(crate) fn passes(plugin: &Path, case: &str) {
 
 /// The plugin passes those of these cases that apply.
 pub(crate) fn passes_only(plugin: &Path, case: &str, only: &[&str]) {
-    passes_among(plugin, case, only, |surroundings| surroundings);
+    passes_among(plugin, case, only, |services| services);
 }
 
-/// [`passes_only`] in surroundings that `make` has changed.
-pub(crate) fn passes_among(plugin: &Path, case: &str, only: &[&str], make: impl FnOnce(Surroundings) -> Surroundings) {
-    let report = with_cache(plugin, |cache| run_among(make(surroundings(cache)), plugin, &case_file(case), None, only));
+/// [`passes_only`] in services that `make` has changed.
+pub(crate) fn passes_among(plugin: &Path, case: &str, only: &[&str], make: impl FnOnce(HostServices) -> HostServices) {
+    let report = with_cache(plugin, |cache| run_among(make(services(cache)), plugin, &case_file(case), None, only));
     assert!(report.is_good(), "{case}: {}\n{}", report.summary(), failures(&report));
 }

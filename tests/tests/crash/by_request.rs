@@ -1,5 +1,5 @@
-//! Pods and other objects that were added by request: they survive restarts, damaged files, full disks
-//! and drains.
+//! Pods and other objects that were added by request: they survive restarts, damaged files, full
+//! disks and drains.
 
 use std::fs;
 use std::path::PathBuf;
@@ -38,7 +38,8 @@ fn kept(site: &Site) -> Vec<PathBuf> {
     files.filter(|file| !file.ends_with("complete")).collect()
 }
 
-/// A pod of a manifest comes and goes: anything that would be unmounted by mistake has been by then.
+/// A pod of a manifest comes and goes: anything that would be unmounted by mistake has been by
+/// then.
 fn others_come_and_go(site: &Site) {
     site.node.manifest("other.yaml", &pod("other", "uid-other", &[FAST]));
     site.node.wait_mounted("default/other");

@@ -1,6 +1,7 @@
 //! A thousand kills at random moments, while pods of every kind come and go.
 //!
-//! `VOLHOST_CHURN_SEED` repeats a run, as far as threads let it; `VOLHOST_CHURN_KILLS` asks for more or fewer.
+//! `VOLHOST_CHURN_SEED` repeats a run, as far as threads let it; `VOLHOST_CHURN_KILLS` asks for
+//! more or fewer.
 
 use std::io::Write;
 use std::path::Path;

@@ -3,15 +3,15 @@
 use std::cell::RefCell;
 use std::io::Write;
 
-use volhost_tests::kill_points::{Call, Death, Who};
+use volhost_tests::kill_points::{Call, KillPoint, KilledProcess};
 use volhost_tests::wait::eventually;
 
 use crate::site::Site;
 
 /// An operation of the daemon that is repeated, and in which it is killed.
 pub(crate) trait Operation {
-    /// Brings the node to the state before the operation, whatever the last round has left. The daemon
-    /// runs.
+    /// Brings the node to the state before the operation, whatever the last round has left. The
+    /// daemon runs.
     fn prepare(&mut self, site: &Site);
     /// Requests the operation.
     fn begin(&mut self, site: &Site);
@@ -43,19 +43,20 @@ impl Drop for Telling {
     }
 }
 
-/// Kills the daemon at each call of the operation in turn, twice: once the desired state stays, once it
-/// is the opposite when the daemon starts again. Either way the node ends as if there had been no kill.
-pub(crate) fn kill_everywhere(name: &str, who: Who, site: &mut Site, operation: &mut dyn Operation) {
+/// Kills the daemon at each call of the operation in turn, twice: once the desired state stays,
+/// once it is the opposite when the daemon starts again. Either way the node ends as if there had
+/// been no kill.
+pub(crate) fn kill_everywhere(name: &str, who: KilledProcess, site: &mut Site, operation: &mut dyn Operation) {
     let _telling = Telling;
     let (mut points, mut deaths) = (Vec::<Call>::new(), 0);
     for point in 0.. {
         let mut killed = false;
         for revoked in [false, true] {
-            let wish = if revoked { "then the opposite is wanted" } else { "and the wish stays" };
-            let at = |call: &str| AT.set(format!("{name}: killed before call {point} {call}, {wish}"));
+            let then = if revoked { "then the opposite is wanted" } else { "and the same is wanted" };
+            let at = |call: &str| AT.set(format!("{name}: killed before call {point} {call}, {then}"));
             at("");
             operation.prepare(site);
-            let following = site.follow(Death { who, before: Some(point) });
+            let following = site.follow(KillPoint { who, before: Some(point) });
             operation.begin(site);
             let ended = eventually(|| following.has_ended() || operation.is_done(site));
             let seen = following.end();

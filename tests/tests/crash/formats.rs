@@ -1,8 +1,9 @@
-//! A format that dies in the middle, the program that makes the file system included: so a service manager ends a service.
+//! A format that dies in the middle, the program that makes the file system included: so a service
+//! manager ends a service.
 
 use std::process::Command;
 
-use volhost_tests::kill_points::{Death, Followed, Who};
+use volhost_tests::kill_points::{KillPoint, KilledProcess, TracedExit};
 use volhost_tests::wait::eventually;
 
 use crate::exhaustive::{Operation, report};
@@ -44,10 +45,11 @@ fn a_format_that_is_killed_with_its_program_is_repeated_or_reported_with_the_way
     }
 }
 
-/// Has the volume attached, formatted and mounted, until the daemon and its programs die before this call.
-fn format_until(site: &mut Site, arrival: &mut Arrival<Image>, before: Option<usize>) -> Followed {
+/// Has the volume attached, formatted and mounted, until the daemon and its programs die before
+/// this call.
+fn format_until(site: &mut Site, arrival: &mut Arrival<Image>, before: Option<usize>) -> TracedExit {
     arrival.prepare(site);
-    let following = site.follow(Death { who: Who::Programs, before });
+    let following = site.follow(KillPoint { who: KilledProcess::Programs, before });
     arrival.begin(site);
     assert!(eventually(|| following.has_ended() || arrival.is_done(site)), "{}", site.log());
     let seen = following.end();

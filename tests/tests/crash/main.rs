@@ -1,5 +1,6 @@
-//! The daemon is killed, at every call and at random, and starts again: the node reaches the desired
-//! state, nothing is left over, no data is lost, and nothing that a live pod uses is touched.
+//! The daemon is killed, at every call and at random, and starts again: the node reaches the
+//! desired state, nothing is left over, no data is lost, and nothing that a live pod uses is
+//! touched.
 //!
 //! `VOLHOST_KILL_POINTS` lists the calls at which each operation was killed.
 #![allow(

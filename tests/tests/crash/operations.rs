@@ -1,6 +1,6 @@
 //! Every operation, killed at every call. The names of the tests are the operations'.
 
-use volhost_tests::kill_points::Who;
+use volhost_tests::kill_points::KilledProcess;
 
 use crate::exhaustive::kill_everywhere;
 use crate::pods::{Arrival, Change, Departure, Known, Requested, Subject};
@@ -15,9 +15,9 @@ fn site() -> Site {
 /// The pod comes, and goes.
 fn comes_and_goes<S: Subject>(name: &str, mut site: Site, subject: S) {
     let mut arrival = Arrival(Known::learn(subject, &site));
-    kill_everywhere(&format!("{name}: set up"), Who::Daemon, &mut site, &mut arrival);
+    kill_everywhere(&format!("{name}: set up"), KilledProcess::Daemon, &mut site, &mut arrival);
     let mut departure = Departure(arrival.0);
-    kill_everywhere(&format!("{name}: taken away"), Who::Daemon, &mut site, &mut departure);
+    kill_everywhere(&format!("{name}: unmounted"), KilledProcess::Daemon, &mut site, &mut departure);
 }
 
 #[test]
@@ -37,21 +37,21 @@ fn payloads_of_objects() {
 fn payloads_that_change() {
     let mut site = site();
     let mut change = Change(Known::learn(Payloads, &site));
-    kill_everywhere("config-map, secret, projected: updated", Who::Daemon, &mut site, &mut change);
+    kill_everywhere("config-map, secret, projected: updated", KilledProcess::Daemon, &mut site, &mut change);
 }
 
 #[test]
 fn a_file_system_from_attach_to_set_up() {
     let mut site = site();
     let mut arrival = Arrival(Known::learn(Image::new("ext4", 16).fresh(), &site));
-    kill_everywhere("attach, wait-for-attach, format, stage, publish", Who::Daemon, &mut site, &mut arrival);
+    kill_everywhere("attach, wait-for-attach, format, stage, publish", KilledProcess::Daemon, &mut site, &mut arrival);
 }
 
 #[test]
 fn a_file_system_from_tear_down_to_detach() {
     let mut site = site();
     let mut departure = Departure(Known::learn(Image::new("ext4", 16), &site));
-    kill_everywhere("unpublish, unstage, detach", Who::Daemon, &mut site, &mut departure);
+    kill_everywhere("unpublish, unstage, detach", KilledProcess::Daemon, &mut site, &mut departure);
 }
 
 #[test]
@@ -77,21 +77,21 @@ fn a_volume_that_another_pod_uses() {
 fn a_file_system_that_grows_in_use() {
     let mut site = site();
     let mut change = Change(Known::learn(Image::new("xfs", 512).growing(16), &site));
-    kill_everywhere("expand in use", Who::Daemon, &mut site, &mut change);
+    kill_everywhere("expand in use", KilledProcess::Daemon, &mut site, &mut change);
 }
 
 #[test]
 fn a_file_system_that_grows_while_it_is_mounted() {
     let mut site = site();
     let mut arrival = Arrival(Known::learn(Image::new("xfs", 512).growing(16), &site));
-    kill_everywhere("expand while mounting", Who::Daemon, &mut site, &mut arrival);
+    kill_everywhere("expand while mounting", KilledProcess::Daemon, &mut site, &mut arrival);
 }
 
 #[test]
 fn files_that_are_given_to_a_group() {
     let mut site = site();
     let mut arrival = Arrival(Known::learn(Owned, &site));
-    kill_everywhere("mount with fsGroup", Who::Daemon, &mut site, &mut arrival);
+    kill_everywhere("mount with fsGroup", KilledProcess::Daemon, &mut site, &mut arrival);
 }
 
 #[test]
@@ -103,12 +103,12 @@ fn parts_of_volumes() {
 fn a_pod_that_is_added_by_request() {
     let mut site = site();
     let mut added = Requested::learn(Scratch, &site);
-    kill_everywhere("AddPods", Who::Daemon, &mut site, &mut added);
+    kill_everywhere("AddPods", KilledProcess::Daemon, &mut site, &mut added);
 }
 
 #[test]
 fn a_pod_that_is_removed_by_request() {
     let mut site = site();
     let mut removed = Requested::learn(Scratch, &site).removal();
-    kill_everywhere("RemovePod", Who::Daemon, &mut site, &mut removed);
+    kill_everywhere("RemovePod", KilledProcess::Daemon, &mut site, &mut removed);
 }

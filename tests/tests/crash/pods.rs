@@ -9,7 +9,8 @@ pub(crate) const POD: &str = "default/subject";
 pub(crate) const UID: &str = "uid-subject";
 const FILE: &str = "subject.yaml";
 
-/// A pod and its volumes. `round` counts what was done with it, so that each time may bring something new.
+/// A pod and its volumes. `round` counts what was done with it, so that each time may bring
+/// something new.
 pub(crate) trait Subject {
     /// The pod's manifest.
     fn pod(&self, round: u64) -> String;

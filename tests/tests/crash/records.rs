@@ -1,11 +1,11 @@
-//! Records that are damaged, gone, or of another volume cost one more publish at the most. The volumes
-//! of live pods stay, unwanted ones go.
+//! Records that are damaged, gone, or of another volume cost one more publish at the most. The
+//! volumes of live pods stay, unwanted ones go.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use volhost_tests::kill_points::{Death, Who};
+use volhost_tests::kill_points::{KillPoint, KilledProcess};
 use volhost_tests::manifests::{device_pod, loop_volume, pod};
 use volhost_tests::wait::eventually;
 
@@ -35,8 +35,8 @@ fn records(site: &Site) -> Vec<PathBuf> {
     all
 }
 
-/// A node with a pod that stays and one that goes, each with a file system, a device and a folder; `damage` is done to the records
-/// between a death and the next start.
+/// A node with a pod that stays and one that goes, each with a file system, a device and a folder;
+/// `damage` is done to the records between a death and the next start.
 fn survives(damage: impl Fn(&[PathBuf])) {
     let mut site = Site::start().with_witness(Witness::of_folders());
     let empty = site.inventory();
@@ -161,7 +161,7 @@ fn a_death_between_the_pods_unmount_and_the_nodes() {
     let mut between = false;
     for point in 0.. {
         departure.prepare(&site);
-        let following = site.follow(Death { who: Who::Daemon, before: Some(point) });
+        let following = site.follow(KillPoint { who: KilledProcess::Daemon, before: Some(point) });
         departure.begin(&site);
         assert!(eventually(|| following.has_ended() || departure.is_done(&site)), "{}", site.log());
         let seen = following.end();
@@ -206,7 +206,8 @@ fn after_the_machine_was_restarted_folders_keep_their_data_and_pods_are_set_up_a
     site.assert_becomes(&empty, "in the end");
 }
 
-/// Takes from the node what does not outlive a machine: mounts, with the records on them, and loop devices.
+/// Takes from the node what does not outlive a machine: mounts, with the records on them, and loop
+/// devices.
 pub(crate) fn power_off(site: &Site) {
     let mut mounts: Vec<PathBuf> = site.node.all_mounts().into_iter().map(|mount| mount.point).collect();
     mounts.sort();

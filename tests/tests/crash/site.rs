@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use volhost_tests::kill_points::{Death, Following};
+use volhost_tests::kill_points::{KillPoint, Trace};
 use volhost_tests::loop_devices::LoopDevices;
 use volhost_tests::node::Readiness;
 use volhost_tests::wait::eventually;
@@ -22,8 +22,8 @@ pub(crate) const CONFIG_MAP: &str = "kubernetes.io~configmap";
 pub(crate) const SECRET: &str = "kubernetes.io~secret";
 pub(crate) const PROJECTED: &str = "kubernetes.io~projected";
 
-/// Everything that volhost has made on a node: mounts, folders, devices, records. Not the content of
-/// volumes.
+/// Everything that volhost has made on a node: mounts, folders, devices, records. Not the content
+/// of volumes.
 pub(crate) type Inventory = BTreeSet<String>;
 
 /// A node, and a pod on it that runs throughout.
@@ -55,8 +55,8 @@ impl Site {
         Self { node, devices, witness: None }
     }
 
-    /// Starts a daemon after a kill, repeatedly if needed, as a service manager does: a program that the
-    /// killed one was just starting has copies of its locks until it runs.
+    /// Starts a daemon after a kill, repeatedly if needed, as a service manager does: a program
+    /// that the killed one was just starting has copies of its locks until it runs.
     pub(crate) fn revive(&mut self) {
         let node = &mut self.node;
         assert!(eventually(|| node.try_start()), "volhost did not get ready; its log:\n{}", self.log());
@@ -90,12 +90,12 @@ impl Site {
     }
 
     /// Follows the running daemon.
-    pub(crate) fn follow(&self, death: Death) -> Following {
-        Following::begin(self.node.pid(), death)
+    pub(crate) fn follow(&self, death: KillPoint) -> Trace {
+        Trace::begin(self.node.pid(), death)
     }
 
     /// Starts a daemon that is followed from its first instruction on.
-    pub(crate) fn start_followed(&mut self, death: Death) -> (Following, Readiness) {
+    pub(crate) fn start_followed(&mut self, death: KillPoint) -> (Trace, Readiness) {
         let readiness = self.node.start_stopped();
         (self.follow(death), readiness)
     }

@@ -1,7 +1,7 @@
 //! The start and the stop of the daemon, killed at every call.
 
 use volhost_tests::Node;
-use volhost_tests::kill_points::{Death, Who};
+use volhost_tests::kill_points::{KillPoint, KilledProcess};
 use volhost_tests::manifests::pod;
 use volhost_tests::wait::eventually;
 
@@ -21,7 +21,7 @@ fn a_start_that_adopts_and_unmounts() {
         known.assert_up(&site);
         site.node.kill();
         known.forget(&site);
-        let (following, readiness) = site.start_followed(Death { who: Who::Daemon, before: Some(point) });
+        let (following, readiness) = site.start_followed(KillPoint { who: KilledProcess::Daemon, before: Some(point) });
         assert!(eventually(|| following.has_ended() || known.is_down(&site)), "{}", site.node.log());
         let seen = following.end();
         drop(readiness);
@@ -35,7 +35,7 @@ fn a_start_that_adopts_and_unmounts() {
         points.extend(seen.calls.last().cloned());
         point += 1;
     }
-    report("start with volumes to take over and to take away", &points, points.len());
+    report("start with volumes to adopt and to unmount", &points, points.len());
     assert!(points.len() > 10, "{points:?}");
 }
 
@@ -48,7 +48,7 @@ fn a_first_start_and_a_drained_stop() {
     site.node.manifest("a.yaml", &manifest);
     let (mut points, mut point) = (Vec::new(), 0);
     loop {
-        let (following, readiness) = site.start_followed(Death { who: Who::Daemon, before: Some(point) });
+        let (following, readiness) = site.start_followed(KillPoint { who: KilledProcess::Daemon, before: Some(point) });
         if readiness.is_ready() {
             // Any of these may find it dead.
             site.node.cli(&["wait", "pod", "default/a", "--timeout", "60s"]);
@@ -98,7 +98,8 @@ fn a_start_on_the_state_of_another_layout_changes_nothing() {
     site.node.wait_mounted("default/a");
 }
 
-/// After a drain and a stop the root folder is a plain folder with nothing in it but the lock, and what is known of plugins.
+/// After a drain and a stop the root folder is a plain folder with nothing in it but the lock, and
+/// what is known of plugins.
 fn assert_plain_after_stop(node: &mut Node) {
     node.ok(&["drain"]);
     assert!(node.terminate().success(), "{}", node.log());

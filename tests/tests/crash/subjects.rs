@@ -54,7 +54,8 @@ impl Subject for Folders {
     }
 }
 
-/// What shows objects: a config map whose keys belong together, a secret, and both in one folder, given to a group.
+/// What shows objects: a config map whose keys belong together, a secret, and both in one folder,
+/// given to a group.
 pub(crate) struct Payloads;
 
 impl Payloads {

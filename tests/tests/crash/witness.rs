@@ -1,4 +1,5 @@
-//! A pod that runs through every crash: it has a file open in each of its volumes, as containers do.
+//! A pod that runs through every crash: it has a file open in each of its volumes, as containers
+//! do.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -17,10 +18,10 @@ const UID: &str = "uid-witness";
 /// The pod, and the files that it has open.
 pub(crate) struct Witness {
     volumes: Vec<(&'static str, &'static str, String)>,
-    held: RefCell<Vec<Held>>,
+    held: RefCell<Vec<OpenVolume>>,
 }
 
-struct Held {
+struct OpenVolume {
     path: PathBuf,
     mount: u64,
     file: File,
@@ -49,7 +50,7 @@ impl Witness {
             let path = node.volume(UID, plugin, name);
             fs::write(path.join("witness"), name).unwrap();
             let file = File::open(path.join("witness")).unwrap();
-            held.push(Held { mount: mount_id(&path), path, file });
+            held.push(OpenVolume { mount: mount_id(&path), path, file });
         }
     }
 

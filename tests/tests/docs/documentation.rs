@@ -130,7 +130,8 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
     found
 }
 
-/// The commands of a console block as a shell reads them. What builds is built already, and what runs until Ctrl-C runs for a second.
+/// The commands of a console block as a shell reads them. What builds is built already, and what
+/// runs until Ctrl-C runs for a second.
 fn script(block: &str) -> String {
     let commands = block.lines().filter_map(|line| line.strip_prefix("# ").or_else(|| line.strip_prefix("$ ")));
     let run = |command: &str| match command {
@@ -144,7 +145,8 @@ fn script(block: &str) -> String {
     commands.map(run).collect()
 }
 
-/// Runs a script as root would in the root of a checkout, with private mounts, /etc, /run and /var/lib.
+/// Runs a script as root would in the root of a checkout, with private mounts, /etc, /run and
+/// /var/lib.
 fn paste(script: &str) {
     let namespace = volhost_tests::namespace::MountNamespace::new();
     let checkout = tempfile::tempdir().unwrap();

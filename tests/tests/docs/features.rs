@@ -1,6 +1,6 @@
-//! The end-to-end tests run the program that users build. Cargo compiles a library once for all that
-//! it builds together, with the features that any of them asks for: for the tests, these have to be
-//! those that volhost asks for itself.
+//! The end-to-end tests run the program that users build. Cargo compiles a library once for all
+//! that it builds together, with the features that any of them asks for: for the tests, these have
+//! to be those that volhost asks for itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

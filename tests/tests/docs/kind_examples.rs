@@ -1,4 +1,5 @@
-//! The examples of kinds of volume that need something of the node are run as they are: their pods get every volume.
+//! The examples of kinds of volume that need something of the node are run as they are: their pods
+//! get every volume.
 
 use std::fs;
 use std::os::unix::net::UnixListener;

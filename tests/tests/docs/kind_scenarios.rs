@@ -1,6 +1,7 @@
-//! The scenarios that Kubernetes' own tests have for the kinds of volume other than those that show objects (`payload_scenarios.rs` has these): emptyDir, hostPath,
-//! local, generic ephemeral volumes, gitRepo, and how volumes are given to a group; each with our test of it. A test of this page makes sure
-//! that each one named is there.
+//! The scenarios that Kubernetes' own tests have for the kinds of volume other than those that show
+//! objects (`payload_scenarios.rs` has these): emptyDir, hostPath, local, generic ephemeral
+//! volumes, gitRepo, and how volumes are given to a group; each with our test of it. A test of this
+//! page makes sure that each one named is there.
 
 use std::fs;
 

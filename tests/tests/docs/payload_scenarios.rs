@@ -1,5 +1,6 @@
-//! The scenarios that Kubernetes' own tests have for volumes that show objects (configMap, secret, downwardAPI, projected) and for the way in which their files
-//! are written (the atomic writer), each with our test of it. A test of this page makes sure that each one named is there.
+//! The scenarios that Kubernetes' own tests have for volumes that show objects (configMap, secret,
+//! downwardAPI, projected) and for the way in which their files are written (the atomic writer),
+//! each with our test of it. A test of this page makes sure that each one named is there.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! The table of kinds and grants in the documents is what the built plugins say of themselves, and no plugin is granted more than it needs.
+//! The table of kinds and grants in the documents is what the built plugins say of themselves, and
+//! no plugin is granted more than it needs.
 
 use std::fs;
 use std::path::Path;
@@ -52,12 +53,12 @@ fn the_table_of_kinds_and_grants_is_what_the_plugins_ask_for() {
     let page = workspace().join("docs/volume-kinds.md");
     let text = fs::read_to_string(&page).unwrap();
     let (before, rest) = text.split_once(BEGIN).expect("the table's beginning is marked");
-    let (standing, after) = rest.split_once(END).expect("the table's end is marked");
+    let (current, after) = rest.split_once(END).expect("the table's end is marked");
     if std::env::var_os(WRITE).is_some() {
         fs::write(&page, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
         return;
     }
-    assert_eq!(standing, table, "docs/volume-kinds.md is stale; run this test with {WRITE}=1 to write it anew");
+    assert_eq!(current, table, "docs/volume-kinds.md is stale; run this test with {WRITE}=1 to write it anew");
 }
 
 /// The grants of one plugin without one interface, as the configuration file has them.

@@ -128,8 +128,8 @@ fn loop_devices_are_counted() {
     host.machine().add_folder("/images").unwrap();
     let plugin = host.fixture("fixture-trespassing");
     let act = |how: &str, image: &str| {
-        // It reports success with nothing at the target, which is a lie; only its earlier calls matter
-        // here.
+        // It reports success with nothing at the target, which is a lie; only its earlier calls
+        // matter here.
         match host.publish(&plugin, "a", json!({ "how": how, "word": image })) {
             Err(CallError::Lied { .. }) => Ok(()),
             other => other.map_err(|error| error.message()),

@@ -1,4 +1,5 @@
-//! The runtime's calls of what plugins may be able to do besides mounting, with a plugin that does them, and lies and fails as asked.
+//! The runtime's calls of what plugins may be able to do besides mounting, with a plugin that does
+//! them, and lies and fails as asked.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -233,7 +233,7 @@ fn a_driver_that_mounted_nothing_is_reported_with_what_appeared_instead() {
     assert_eq!(text, format!("the driver has mounted nothing at {path}: a plain folder is there"));
     let (case, text) = case_and_text(host.publish(Does::Elsewhere).unwrap_err());
     assert_eq!(case, ErrorCase::NotFound);
-    assert!(text.ends_with("; meanwhile appeared elsewhere: tmpfs at /elsewhere"), "{text}");
+    assert!(text.ends_with("; meanwhile appeared at other paths: tmpfs at /elsewhere"), "{text}");
     let (case, text) = case_and_text(host.publish(Does::Below).unwrap_err());
     assert_eq!(case, ErrorCase::Conflict);
     assert!(text.contains(&format!("{path}/inner")), "{text}");

@@ -1,8 +1,9 @@
-//! Every field of every source of every kind, with every value it must not have: missing, of another type, out of range, hostile. Each is refused with the
-//! field's path, by the manifest's reader or by the plugin, in a message of bounded length; and nothing of the machine changes.
+//! Every field of every source of every kind, with every value it must not have: missing, of
+//! another type, out of range, hostile. Each is refused with the field's path, by the manifest's
+//! reader or by the plugin, in a message of bounded length; and nothing of the machine changes.
 //!
-//! The cases are made from one good source a kind and a table of its fields. A field of the good source that the table lacks, or the other way
-//! round, fails the test: so none is forgotten.
+//! The cases are made from one good source a kind and a table of its fields. A field of the good
+//! source that the table lacks, or the other way round, fails the test: so none is forgotten.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use volhost_kernel::{Directory, Entry, Kernel, Propagation};
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
-use volhost_objects::{Content, parse};
+use volhost_objects::{ObjectContent, parse};
 use volhost_runtime::{Call, Compiler, Limits, NeededPlace, Place, Plugin, Runtime, RuntimeConfig, Target};
 use volhost_testing_kernel::InMemoryKernel;
 use volhost_tests::artifacts;
@@ -411,7 +412,8 @@ impl Machine {
         };
         let outcome = plugin.publish(&call, spec, pod, target).map(drop).map_err(|error| error.message());
         if outcome.is_ok() {
-            // An allowed mount may exist for a moment; the next call must find the machine unchanged.
+            // An allowed mount may exist for a moment; the next call must find the machine
+            // unchanged.
             self.kernel.detach(&self.root, "volume".as_ref(), volhost_kernel::Detach::Normal).unwrap();
         }
         assert_eq!(self.kernel.entry(&self.root, "volume".as_ref()).unwrap(), Entry::Absent, "{outcome:?}");
@@ -434,10 +436,10 @@ fn read(kind: &Kind, source: &Value) -> Result<Given, String> {
     };
     let parsed = parse("bad.yaml", &manifest.to_string()).map_err(|error| error.to_string())?;
     match &parsed.objects[0].content {
-        Content::Pod(pod) => {
+        ObjectContent::Pod(pod) => {
             Ok((pod.volumes[0].source[kind.source].as_object().unwrap().clone(), Some(Arc::clone(&pod.pod))))
         }
-        Content::PersistentVolume(volume) => Ok((volume.source[kind.source].as_object().unwrap().clone(), None)),
+        ObjectContent::PersistentVolume(volume) => Ok((volume.source[kind.source].as_object().unwrap().clone(), None)),
         other => panic!("{other:?}"),
     }
 }
@@ -529,8 +531,8 @@ impl Judge<'_> {
         self.cases += 1;
         let outcome = outcome(self.kind, &self.machine, source);
         let place = format!("{}.{path}", self.kind.source);
-        // A field that is wrong as a whole may be named by its parent: `volumeAttributes` of a `csi`
-        // volume has texts only.
+        // A field that is wrong as a whole may be named by its parent: `volumeAttributes` of a
+        // `csi` volume has texts only.
         let above = place.rsplit_once('.').map_or("", |(above, _)| above);
         match outcome {
             Ok(()) => self.wrong.push(format!("{place}, {what}: accepted")),

@@ -1,5 +1,6 @@
-//! What plugins of ill will try, and what becomes of it. Real components, run by the real runtime, on a machine in memory and, where the kernel
-//! is what has to refuse, on the real one: everything that changed can be seen, and nothing may have.
+//! What plugins of ill will try, and what becomes of it. Real components, run by the real runtime,
+//! on a machine in memory and, where the kernel is what has to refuse, on the real one: everything
+//! that changed can be seen, and nothing may have.
 //!
 //! | module | tries |
 //! |---|---|
@@ -11,7 +12,8 @@
 //! | [`driver_mounts`] | to pass off mounts of others as its own |
 //! | [`fields`] | every field of every source, with every value it must not have |
 //!
-//! What cannot be written in Rust (forged handles, start functions, allocators that lie) is in `host/runtime/tests/hostile_components.rs`.
+//! What cannot be written in Rust (forged handles, start functions, allocators that lie) is in
+//! `host/runtime/tests/hostile_components.rs`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

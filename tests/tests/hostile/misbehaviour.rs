@@ -1,5 +1,6 @@
-//! Plugins that use up, crash and lie, in every call that there is. Each ends its own sandbox with an error that says why, leaves nothing, and
-//! delays no other: a well-behaved plugin's volume is mounted meanwhile.
+//! Plugins that use up, crash and lie, in every call that there is. Each ends its own sandbox with
+//! an error that says why, leaves nothing, and delays no other: a well-behaved plugin's volume is
+//! mounted meanwhile.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -11,7 +12,7 @@ use volhost_runtime::{CallError, Plugin};
 
 use super::host::{Host, pod, spec};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What must become of a call.
 #[derive(Debug, Clone, Copy)]
@@ -100,8 +101,9 @@ const IN_TEAR_DOWN: &[(&str, Ends)] = &[
     ("detach-then-panic", Ends::Trap),
 ];
 
-/// What a volume may be left as that was mounted before the plugin ended badly: recorded as uncertain and undone by the host.
-fn may_stand(how: &str) -> bool {
+/// What a volume may be left as that was mounted before the plugin ended badly: recorded as
+/// uncertain and undone by the host.
+fn may_exist(how: &str) -> bool {
     how.starts_with("attach-then") || how.ends_with("-flood")
 }
 
@@ -112,7 +114,7 @@ fn check(host: &Host, how: &str, ends: Ends, outcome: &Result<(), CallError>, be
     assert!(!flood || lines.len() <= 202, "{how}: {} lines", lines.len());
     assert!(host.said.events.lock().unwrap().drain(..).count() <= 20, "{how}");
     assert!(
-        before.abs_diff(host.machine().mounts().len()) <= usize::from(may_stand(how) || how.starts_with("detach")),
+        before.abs_diff(host.machine().mounts().len()) <= usize::from(may_exist(how) || how.starts_with("detach")),
         "{how}"
     );
 }
@@ -136,10 +138,14 @@ fn in_set_up() {
         let before = host.machine().mounts().len();
         let outcome = host.publish(&plugin, how, json!({ "at": "publish", "how": how }));
         check(&host, how, *ends, &outcome, before);
-        let stands = host.entry(how) != Entry::Absent;
-        assert_eq!(stands, may_stand(how), "{how}: {outcome:?}");
+        let exists = host.entry(how) != Entry::Absent;
+        assert_eq!(exists, may_exist(how), "{how}: {outcome:?}");
         let changed = matches!(&outcome, Err(error) if error.class() == volhost_model::FailureClass::Uncertain);
-        assert_eq!(changed, how.starts_with("attach-then"), "{how}: what may stand is uncertain, and nothing else is");
+        assert_eq!(
+            changed,
+            how.starts_with("attach-then"),
+            "{how}: what may be mounted is uncertain, and nothing else is"
+        );
     }
 }
 
@@ -198,9 +204,10 @@ fn no_other_volume_waits_for_one_that_runs_for_ever() {
             })
         })
         .collect();
-    (0..threads.len()).for_each(|_| running.recv_timeout(PATIENCE).unwrap());
+    (0..threads.len()).for_each(|_| running.recv_timeout(TIMEOUT).unwrap());
     let mut publish = 0;
-    // The two that loop need two seconds of their own time; until the last of them has ended, the others' volumes come and go.
+    // The two that loop need two seconds of their own time; until the last of them has ended, the
+    // others' volumes come and go.
     let mut over = 0;
     while over < threads.len() {
         let target = format!("good-{publish}");

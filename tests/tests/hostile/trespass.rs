@@ -1,6 +1,6 @@
-//! Plugins that try to reach foreign paths, devices and drivers by every primitive that takes text from
-//! them. Each row runs on the in-memory kernel and on the real one, in a mount namespace of its own; on
-//! both nothing may change except what the row allows.
+//! Plugins that try to reach foreign paths, devices and drivers by every primitive that takes text
+//! from them. Each row runs on the in-memory kernel and on the real one, in a mount namespace of
+//! its own; on both nothing may change except what the row allows.
 
 use std::fs;
 use std::path::Path;
@@ -14,9 +14,10 @@ use volhost_runtime::CallError;
 
 use super::host::Host;
 
-/// The primitive, its text, and possible words of the refusal, of which the error must have one. `$G` is
-/// a folder that is granted as a host path, `$O` one that is not; the plugin is also granted `/images`,
-/// the device `/dev/granted`, the driver `granted.example.com` and the program `granted/driver`.
+/// The primitive, its text, and possible words of the refusal, of which the error must have one.
+/// `$G` is a folder that is granted as a host path, `$O` one that is not; the plugin is also
+/// granted `/images`, the device `/dev/granted`, the driver `granted.example.com` and the program
+/// `granted/driver`.
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
 const OUTSIDE: &[&str] = &[
@@ -157,8 +158,8 @@ fn try_all(host: &Host, base: &str, picture: impl Fn() -> String) {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), ROWS.len(), wrong.join("\n"));
 }
 
-/// Tries every way to name a path with one that exists and one that does not, neither of them granted.
-/// The answers must be equal.
+/// Tries every way to name a path with one that exists and one that does not, neither of them
+/// granted. The answers must be equal.
 fn compare_answers(host: &Host, base: &str) {
     const WAYS: [&str; 8] =
         ["open", "create-directory", "create-file", "image", "loop", "remove-loop", "mount-image", "device"];

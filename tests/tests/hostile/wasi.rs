@@ -41,7 +41,7 @@ fn through_wasi_nothing_of_the_host_is_reached() {
     host.publish(&plugin, "b", json!({})).unwrap();
     let second = findings(&host);
     let differ: Vec<_> = first.iter().zip(&second).filter(|(a, b)| a != b).map(|((what, _), _)| what).collect();
-    assert_eq!(differ, ["random"], "a call tells another nothing but by the kernel's random bytes");
+    assert_eq!(differ, ["random"], "a call passes nothing to another but by the kernel's random bytes");
 }
 
 #[test]

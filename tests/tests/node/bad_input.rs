@@ -1,4 +1,5 @@
-//! What people, programs and disks get wrong: a clear error, nothing changed, nothing else taken down.
+//! What people, programs and disks get wrong: a clear error, nothing changed, nothing else taken
+//! down.
 
 use std::fs;
 

@@ -294,7 +294,8 @@ fn a_quarantined_plugin_is_not_asked_the_questions_that_wait() {
     let not_asked = "is quarantined and is not asked";
     assert!(eventually(|| listed(not_asked) > VOLUMES * 3 / 4), "{}", node.log());
     assert!(eventually(|| listed("is being asked") == 0), "{}", node.log());
-    // What was not asked is asked once the plugin is released, which brings it into quarantine once more.
+    // What was not asked is asked once the plugin is released, which brings it into quarantine once
+    // more.
     let quarantines = || {
         let printed: Vec<serde_json::Value> = serde_json::from_str(&node.ok(&["events", "-o", "json"])).unwrap();
         let those = printed.iter().filter(|event| event["reason"] == "PluginQuarantined");

@@ -1,5 +1,6 @@
-//! Volumes that are attached, mounted once for the node, handed over as devices and grown: the plugin `loop`, from the manifest to the
-//! file system and back. Nothing may be left: no mount, no loop device, no folder, no record.
+//! Volumes that are attached, mounted once for the node, handed over as devices and grown: the
+//! plugin `loop`, from the manifest to the file system and back. Nothing may be left: no mount, no
+//! loop device, no folder, no record.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -14,7 +15,8 @@ use volhost_tests::{Node, artifacts};
 const LOOP: &str = "volhost.io~loop";
 const MIB: u64 = 1 << 20;
 
-/// A node that may keep images in its folder `disk`. Its loop devices go with it, whatever the test came to.
+/// A node that may keep images in its folder `disk`. Its loop devices go with it, whatever the test
+/// came to.
 struct LoopNode {
     node: Node,
     devices: LoopDevices,
@@ -213,7 +215,8 @@ fn a_block_volume_is_a_device_in_the_pods_folder() {
 fn a_raised_capacity_grows_the_volume_while_it_is_used() {
     let host = LoopNode::start();
     let node = &host.node;
-    // XFS, because ext4 grows only with CAP_SYS_RESOURCE, which root does not have in every container.
+    // XFS, because ext4 grows only with CAP_SYS_RESOURCE, which root does not have in every
+    // container.
     node.manifest("pv.yaml", &loop_volume("pv", "data.img", "xfs", "512Mi", ""));
     node.manifest("raw.yaml", &loop_volume("raw", "raw.img", "ext4", "16Mi", "  volumeMode: Block"));
     node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("pv")]));

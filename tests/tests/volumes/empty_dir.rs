@@ -1,4 +1,5 @@
-//! `emptyDir` in every medium and with a limit, on a real kernel; and its data, which nothing may take but the end of its pod.
+//! `emptyDir` in every medium and with a limit, on a real kernel; and its data, which nothing may
+//! take but the end of its pod.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +10,8 @@ use volhost_tests::{Node, artifacts};
 
 const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
 const MIB: usize = 1 << 20;
-/// Puts the root folder on a btrfs of its own, whose quotas are on. The loop device goes with the node's namespace.
+/// Puts the root folder on a btrfs of its own, whose quotas are on. The loop device goes with the
+/// node's namespace.
 const BTRFS_ROOT: &str = "truncate -s 512M $NODE/btrfs.img; mkfs.btrfs --quiet $NODE/btrfs.img; \
     mount -o loop $NODE/btrfs.img $NODE/root; btrfs quota enable $NODE/root";
 
@@ -35,7 +37,8 @@ fn next_version() -> Vec<u8> {
     bytes
 }
 
-/// The operator's leave for both versions to have the plugin's name: the second does not come with volhost.
+/// The operator's leave for both versions to have the plugin's name: the second does not come with
+/// volhost.
 fn both_versions() -> String {
     let digest = |bytes: &[u8]| -> String {
         <sha2::Sha256 as sha2::Digest>::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,5 +1,5 @@
-//! FUSE servers under the daemon. A plugin's request beyond its grant is refused by name. If a server fails, its volume is mounted
-//! again or unmounted, and no other volume waits.
+//! FUSE servers under the daemon. A plugin's request beyond its grant is refused by name. If a
+//! server fails, its volume is mounted again or unmounted, and no other volume waits.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,8 @@ const PLUGIN: &str = "fixture.volhost~helped";
 /// Each look is a run of the command line: minutes in all.
 const LOOKS: usize = 2000;
 
-/// A node whose plugin may start what is granted here besides a file system that works, which `stop-time` ends soon when it is stopped.
+/// A node whose plugin may start what is granted here besides a file system that works, which
+/// `stop-time` ends soon when it is stopped.
 fn node(servers: &str) -> Node {
     let config = format!(
         r#"
@@ -153,7 +154,8 @@ fn a_stopped_server_delays_no_other_volume_and_ends_with_its_own_by_force() {
     node.ok(&["force-unmount", "default/data/data", "--end-server"]);
     node.wait_unmounted("default/data");
     drop(held);
-    // No mount changes when the last user goes: the daemon looks for such servers each minute, and now.
+    // No mount changes when the last user goes: the daemon looks for such servers each minute, and
+    // now.
     until("its end", &node, || {
         node.poke("-HUP");
         !runs(stopped)

@@ -1,5 +1,6 @@
-//! Volumes of many pods that share bytes: overlays over a base, and file systems in image files, from the
-//! manifest to the mount and back. Nothing may be left, and no base and no image may change.
+//! Volumes of many pods that share bytes: overlays over a base, and file systems in image files,
+//! from the manifest to the mount and back. Nothing may be left, and no base and no image may
+//! change.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -189,7 +190,8 @@ fn a_top_survives_the_daemon_and_the_machine_and_goes_with_its_pod() {
         ("mine".into(), "gigabytes".into())
     );
 
-    // Killed in the middle of the unpublish: the mount has gone, its folder too, and the top has not.
+    // Killed in the middle of the unpublish: the mount has gone, its folder too, and the top has
+    // not.
     node.kill();
     let volumes = "$NODE/root/pods/uid-a/volumes";
     run(&node, &format!("umount {volumes}/volhost.io~overlay/data; rm -r --one-file-system {volumes}"));
@@ -426,9 +428,9 @@ fn a_file_that_is_no_image_is_reported_and_a_good_one_is_used_when_it_comes() {
     fs::write(disk.join("noise"), vec![0x5a; 1 << 20]).unwrap();
     symlink("/etc/passwd", disk.join("out")).unwrap();
     for (name, volume, said) in [
-        ("other", image("erofs", "good"), "holds a file system (squashfs), not an image of type erofs"),
-        ("empty", image("erofs", "empty"), "holds nothing"),
-        ("noise", image("ext4", "noise"), "holds data that no tool recognises"),
+        ("other", image("erofs", "good"), "contains a file system (squashfs), not an image of type erofs"),
+        ("empty", image("erofs", "empty"), "contains nothing"),
+        ("noise", image("ext4", "noise"), "contains data that no tool recognises"),
         ("folder", image("ext4", "base"), "expected file, found directory"),
         ("out", image("ext4", "out"), "not within a folder that is granted"),
         ("outside", image("ext4", "/etc/passwd"), "not within a folder that is granted"),
@@ -448,7 +450,8 @@ fn a_file_that_is_no_image_is_reported_and_a_good_one_is_used_when_it_comes() {
     assert_nothing_is_left(&node);
 }
 
-/// Puts the manifests of `examples/KIND` in place on a node whose `/var/lib` has what they speak of.
+/// Puts the manifests of `examples/KIND` in place on a node whose `/var/lib` has what they speak
+/// of.
 fn example(kind: &str, grants: &str) -> Node {
     let node = Node::builder()
         .plugin(artifacts::plugin("overlay"))

@@ -1,5 +1,5 @@
-//! Overlays over other volumes of their pod: claims, images, folders. What lies below comes first, goes last, is never written to, and is there though no
-//! container mounts it.
+//! Overlays over other volumes of their pod: claims, images, folders. What lies below comes first,
+//! goes last, is never written to, and is there though no container mounts it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

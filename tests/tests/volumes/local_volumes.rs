@@ -1,4 +1,5 @@
-//! `local` volumes: folders and block devices, for one pod and for several, from the manifest to the file system and back.
+//! `local` volumes: folders and block devices, for one pod and for several, from the manifest to
+//! the file system and back.
 
 use std::fs;
 use std::mem::MaybeUninit;
@@ -156,7 +157,8 @@ fn a_device_is_handed_over_as_it_is_and_a_folder_is_not() {
 fn a_file_system_grows_with_its_device_while_it_is_used() {
     let node = Node::start_default();
     let disk = Disk::blank(&node.folder().join("image"), 512 * MIB);
-    // XFS, because ext4 grows only with CAP_SYS_RESOURCE, which root does not have in every container.
+    // XFS, because ext4 grows only with CAP_SYS_RESOURCE, which root does not have in every
+    // container.
     let of_size =
         |size: &str| local(&disk.device, ", fsType: xfs", "").replace("storage: 1Gi", &format!("storage: {size}"));
     node.manifest("pv.yaml", &of_size("512Mi"));

@@ -1,4 +1,5 @@
-//! `spec.mountOptions` of a PersistentVolume, from the manifest to what the kernel says of the mounts.
+//! `spec.mountOptions` of a PersistentVolume, from the manifest to what the kernel says of the
+//! mounts.
 
 use volhost_tests::loop_devices::LoopDevices;
 use volhost_tests::manifests::{loop_volume, pod};
@@ -63,7 +64,8 @@ fn options_that_a_volume_may_not_ask_for_are_refused_with_the_field_and_no_plugi
         node.manifest(&file, &loop_volume(name, "x.img", "ext4", "32Mi", &format!("  mountOptions: [{option}]")));
         node.wait_event(&["InvalidManifest", &file, "spec.mountOptions[0]", says]);
     }
-    // A kind that has no file system to give options to: refused before anything is asked of its plugin.
+    // A kind that has no file system to give options to: refused before anything is asked of its
+    // plugin.
     let overlay = loop_volume("top", "x.img", "ext4", "32Mi", "  mountOptions: [noexec]")
         .replace("csi: { driver: loop.volhost.io, volumeHandle: x.img, fsType: ext4 }", "hostPath: { path: /tmp }");
     node.manifest("top.yaml", &overlay);

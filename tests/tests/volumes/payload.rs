@@ -1,4 +1,5 @@
-//! Volumes that show objects: config maps, secrets, fields of the pod, tokens, and several of them in one folder.
+//! Volumes that show objects: config maps, secrets, fields of the pod, tokens, and several of them
+//! in one folder.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -219,7 +220,8 @@ fn readers_see_all_of_the_old_or_all_of_the_new_files() {
         let reader = scope.spawn(|| {
             let mut whole = 0;
             while !done.load(Ordering::Relaxed) {
-                // One look at `..data`, then through what it was: the set of that moment, or gone in the middle of it.
+                // One look at `..data`, then through what it was: the set of that moment, or gone
+                // in the middle of it.
                 let Ok(set) = fs::read_link(folder.join("..data")) else { continue };
                 let read = |name: &str| fs::read_to_string(folder.join(&set).join(name)).ok();
                 if let (Some(a), Some(b), Some(c)) = (read("a"), read("b"), read("c")) {
@@ -351,7 +353,7 @@ fn bad_sources_are_refused_with_the_fields_path_and_change_nothing() {
     }
     for (text, words) in [
         (config_map("bad", &[("a/b", "x")]), "data.a/b: is no key"),
-        (config_map("bad", &[("big", &"x".repeat((1 << 20) + 1))]), "data.big: with it the object holds more than"),
+        (config_map("bad", &[("big", &"x".repeat((1 << 20) + 1))]), "data.big: with it the object has more than"),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: { name: bad }\ndata: { a: 1 }\n".to_owned(), "data.a"),
         (
             "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: bad }\nbinaryData: { a: '%%' }\n".to_owned(),

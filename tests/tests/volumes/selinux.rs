@@ -1,6 +1,6 @@
-//! SELinux labels, from the manifest to the mount, on a node whose kernel has no SELinux: no label is
-//! set, and an event says so. `tests/tests/hostile/capabilities.rs` tests on the in-memory kernel that
-//! a label reaches the kernel.
+//! SELinux labels, from the manifest to the mount, on a node whose kernel has no SELinux: no label
+//! is set, and an event says so. `tests/tests/hostile/capabilities.rs` tests on the in-memory
+//! kernel that a label reaches the kernel.
 
 use std::path::Path;
 

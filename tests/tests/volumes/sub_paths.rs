@@ -1,5 +1,5 @@
-//! Parts of volumes (`subPath`, `subPathExpr`) end to end: made, mounted, kept over restarts, refused,
-//! raced, and unmounted.
+//! Parts of volumes (`subPath`, `subPathExpr`) end to end: made, mounted, kept over restarts,
+//! refused, raced, and unmounted.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -13,7 +13,8 @@ use volhost_tests::{Node, artifacts};
 
 const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
 
-/// A pod `a` whose container `main` mounts the volume `data` so; each mount is the rest of a YAML flow map.
+/// A pod `a` whose container `main` mounts the volume `data` so; each mount is the rest of a YAML
+/// flow map.
 fn pod(source: &str, mounts: &[&str]) -> String {
     with_containers(source, &[("main", "", mounts)])
 }
@@ -168,7 +169,7 @@ fn parts_are_adopted_after_a_crash_and_unmounted_for_pods_that_are_gone() {
     node.kill();
     node.start();
     node.wait_mounted("default/a");
-    assert_eq!(node.pod_mounts(), before, "the same mounts stand");
+    assert_eq!(node.pod_mounts(), before, "the same mounts exist");
     // A part vanished while no daemon ran.
     node.kill();
     let gone = node.root().join("pods/uid-a/volume-subpaths/data/main/0");

@@ -19,7 +19,8 @@ fn builder() -> NodeBuilder {
     ["config-map", "projected"].map(artifacts::plugin).into_iter().fold(Node::builder(), NodeBuilder::plugin)
 }
 
-/// Waits until something is put in place in the folder, unless `act` says that there is nothing to wait for any more.
+/// Waits until something is put in place in the folder, unless `act` says that there is nothing to
+/// wait for any more.
 fn changed_by(folder: &Path, act: impl FnOnce() -> bool) {
     let watch = inotify::init(inotify::CreateFlags::CLOEXEC).unwrap();
     inotify::add_watch(&watch, folder, inotify::WatchFlags::MOVED_TO).unwrap();

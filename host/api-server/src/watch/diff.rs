@@ -6,12 +6,13 @@ use volhost_api::pb::watch_update::{Object, Type};
 
 /// What a watcher has been sent.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SentObjects {
     objects: HashMap<String, Object>,
 }
 
-impl Seen {
-    /// Takes the list as it is now and returns the changes: what is new or different in the list's order, then what is gone.
+impl SentObjects {
+    /// Takes the list as it is now and returns the changes: what is new or different in the list's
+    /// order, then what is gone.
     pub(super) fn replace(&mut self, list: Vec<Object>) -> Vec<(Type, Object)> {
         let mut before = std::mem::take(&mut self.objects);
         let mut changes = Vec::new();
@@ -35,8 +36,8 @@ impl Seen {
 fn key(object: &Object) -> String {
     match object {
         Object::Pod(pod) => format!("{}\0{}\0{}", pod.namespace, pod.name, pod.uid),
-        // A pod may use one volume under two names, and an unresolved volume has no unique name yet: the name in the pod
-        // stays the same throughout.
+        // A pod may use one volume under two names, and an unresolved volume has no unique name
+        // yet: the name in the pod stays the same throughout.
         Object::Volume(volume) if !volume.name.is_empty() => {
             format!("{}\0{}\0{}", volume.pod, volume.pod_uid, volume.name)
         }
@@ -63,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_list_is_compared_with_the_one_before() {
-        let mut seen = Seen::default();
+        let mut seen = SentObjects::default();
         let first = seen.replace(vec![pod("a", 0), pod("b", 0)]);
         assert_eq!(first, vec![(Type::Added, pod("a", 0)), (Type::Added, pod("b", 0))]);
         assert_eq!(seen.replace(vec![pod("a", 0), pod("b", 0)]), vec![]);
@@ -74,7 +75,7 @@ mod tests {
     #[test]
     fn a_pod_made_again_under_its_name_is_another_pod() {
         let with_uid = |uid: &str| Object::Pod(pb::Pod { name: "a".into(), uid: uid.into(), ..pb::Pod::default() });
-        let mut seen = Seen::default();
+        let mut seen = SentObjects::default();
         seen.replace(vec![with_uid("1")]);
         assert_eq!(
             seen.replace(vec![with_uid("2")]),

@@ -5,32 +5,32 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use volhost_model::view::VolumeState;
 
-use super::watcher::{Over, UpdateStream, Watcher};
+use super::watcher::{UpdateSender, UpdateStream, WatchEnded};
 use crate::status::refused;
 use volhost_api::pb::DrainUpdate;
 use volhost_model::view::Change;
-use volhost_node::engine::EngineHandle;
-use volhost_node::engine::requests::Snapshot;
+use volhost_node::event_loop::NodeHandle;
+use volhost_node::event_loop::requests::Snapshot;
 
 /// Begins to drain and streams how far it is. The draining goes on when the watcher goes.
-pub(crate) fn drain(engine: EngineHandle, timeout: Duration, shutdown: CancellationToken) -> UpdateStream<DrainUpdate> {
-    let (watcher, stream) = Watcher::stream(shutdown);
+pub(crate) fn drain(node: NodeHandle, timeout: Duration, shutdown: CancellationToken) -> UpdateStream<DrainUpdate> {
+    let (watcher, stream) = UpdateSender::stream(shutdown);
     drop(tokio::spawn(async move {
         // Either way, the watcher has been notified.
-        let _: Result<(), Over> = follow(&engine, timeout, &watcher).await;
+        let _: Result<(), WatchEnded> = follow(&node, timeout, &watcher).await;
     }));
     stream
 }
 
-async fn follow(engine: &EngineHandle, timeout: Duration, watcher: &Watcher<DrainUpdate>) -> Result<(), Over> {
-    let mut changes = engine.changes();
-    let drained = engine.drain(timeout);
+async fn follow(node: &NodeHandle, timeout: Duration, watcher: &UpdateSender<DrainUpdate>) -> Result<(), WatchEnded> {
+    let mut changes = node.changes();
+    let drained = node.drain(timeout);
     tokio::pin!(drained);
     let report = async {
         let mut last = None;
         loop {
             let began = Instant::now();
-            match watcher.or_over(engine.snapshot()).await? {
+            match watcher.or_over(node.snapshot()).await? {
                 Ok(snapshot) => {
                     let update = progress(&snapshot);
                     if last.as_ref() != Some(&update) {
@@ -45,7 +45,7 @@ async fn follow(engine: &EngineHandle, timeout: Duration, watcher: &Watcher<Drai
         }
     };
     let left = tokio::select! {
-        // Drain first: the request must be with the engine before the first snapshot is taken.
+        // Drain first: the request must be with the node before the first snapshot is taken.
         biased;
         left = &mut drained => left,
         over = report => return over,
@@ -54,7 +54,7 @@ async fn follow(engine: &EngineHandle, timeout: Duration, watcher: &Watcher<Drai
         Ok(left) => left,
         Err(error) => return Err(watcher.fail(refused(&error)).await),
     };
-    let mut update = match watcher.or_over(engine.snapshot()).await? {
+    let mut update = match watcher.or_over(node.snapshot()).await? {
         Ok(snapshot) => progress(&snapshot),
         Err(_) => DrainUpdate::default(),
     };

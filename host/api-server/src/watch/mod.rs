@@ -1,8 +1,8 @@
 //! Streams of changes.
 //!
-//! The engine says only *that* something has changed. A watch then takes a snapshot, compares it with what it sent last, and
-//! sends the difference: no history is kept for watchers, a slow one does not delay others, and several changes between two
-//! snapshots arrive as one.
+//! The node says only *that* something has changed. A watch then takes a snapshot, compares it with
+//! what it sent last, and sends the difference: no history is kept for watchers, a slow one does
+//! not delay others, and several changes between two snapshots arrive as one.
 
 mod diff;
 mod drain;
@@ -13,10 +13,10 @@ mod watcher;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use self::watcher::{UpdateStream, Watcher};
+use self::watcher::{UpdateSender, UpdateStream};
 use super::filter::Filter;
 use volhost_api::pb;
-use volhost_node::engine::EngineHandle;
+use volhost_node::event_loop::NodeHandle;
 
 pub(super) use drain::drain;
 
@@ -25,12 +25,12 @@ pub(super) use drain::drain;
 /// # Errors
 /// `INVALID_ARGUMENT` when the kind is not known.
 pub(super) fn watch(
-    engine: EngineHandle,
+    node: NodeHandle,
     request: pb::WatchRequest,
     shutdown: CancellationToken,
 ) -> Result<UpdateStream<pb::WatchUpdate>, Status> {
     let kind = pb::Kind::try_from(request.kind).unwrap_or_default();
-    let (watcher, stream) = Watcher::stream(shutdown);
+    let (watcher, stream) = UpdateSender::stream(shutdown);
     let filter = Filter::from(request.filter.unwrap_or_default());
     match kind {
         pb::Kind::Unspecified => {
@@ -39,7 +39,7 @@ pub(super) fn watch(
                 request.kind
             )));
         }
-        pb::Kind::Events => drop(tokio::spawn(events::run(engine, request.events.unwrap_or_default(), watcher))),
+        pb::Kind::Events => drop(tokio::spawn(events::run(node, request.events.unwrap_or_default(), watcher))),
         pb::Kind::Pods
         | pb::Kind::Volumes
         | pb::Kind::Plugins
@@ -47,7 +47,7 @@ pub(super) fn watch(
         | pb::Kind::Operations
         | pb::Kind::Claims
         | pb::Kind::PersistentVolumes => {
-            drop(tokio::spawn(objects::run(engine, kind, filter, watcher)));
+            drop(tokio::spawn(objects::run(node, kind, filter, watcher)));
         }
     }
     Ok(stream)

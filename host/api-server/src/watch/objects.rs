@@ -2,28 +2,28 @@
 
 use std::time::Instant;
 
-use super::diff::Seen;
-use super::watcher::{Over, Watcher};
+use super::diff::SentObjects;
+use super::watcher::{UpdateSender, WatchEnded};
 use crate::filter::Filter;
 use crate::status::refused;
 use volhost_api::pb::watch_update::{Object, Type};
 use volhost_api::pb::{Kind, WatchUpdate};
 use volhost_model::view::Change;
-use volhost_node::engine::EngineHandle;
-use volhost_node::engine::requests::{Claims, RequestError, Snapshot};
+use volhost_node::event_loop::NodeHandle;
+use volhost_node::event_loop::requests::{Claims, RequestError, Snapshot};
 
 /// Sends what there is, then what changes, until the watcher goes or volhost ends.
-pub(super) async fn run(engine: EngineHandle, kind: Kind, filter: Filter, watcher: Watcher<WatchUpdate>) {
+pub(super) async fn run(node: NodeHandle, kind: Kind, filter: Filter, watcher: UpdateSender<WatchUpdate>) {
     // Either way, the watcher has been notified.
-    let _: Result<(), Over> = follow(&engine, kind, &filter, &watcher).await;
+    let _: Result<(), WatchEnded> = follow(&node, kind, &filter, &watcher).await;
 }
 
 async fn follow(
-    engine: &EngineHandle,
+    node: &NodeHandle,
     kind: Kind,
     filter: &Filter,
-    watcher: &Watcher<WatchUpdate>,
-) -> Result<(), Over> {
+    watcher: &UpdateSender<WatchUpdate>,
+) -> Result<(), WatchEnded> {
     let kinds: &[Change] = match kind {
         // The plugins' lists count volumes, so they change with the world too.
         Kind::Plugins => &[Change::Plugins, Change::World],
@@ -31,12 +31,12 @@ async fn follow(
         Kind::Drivers => &[Change::Drivers, Change::Plugins],
         _ => &[Change::World],
     };
-    let mut changes = engine.changes();
-    let mut seen = Seen::default();
+    let mut changes = node.changes();
+    let mut seen = SentObjects::default();
     let mut synced = false;
     loop {
         let began = Instant::now();
-        let listed = match watcher.or_over(list(engine, kind, filter)).await? {
+        let listed = match watcher.or_over(list(node, kind, filter)).await? {
             Ok(listed) => listed,
             Err(error) => return Err(watcher.fail(refused(&error)).await),
         };
@@ -52,15 +52,15 @@ async fn follow(
     }
 }
 
-async fn list(engine: &EngineHandle, kind: Kind, filter: &Filter) -> Result<Vec<Object>, RequestError> {
+async fn list(node: &NodeHandle, kind: Kind, filter: &Filter) -> Result<Vec<Object>, RequestError> {
     if matches!(kind, Kind::Claims | Kind::PersistentVolumes) {
-        let Claims { claims, volumes } = engine.claims().await?;
+        let Claims { claims, volumes } = node.claims().await?;
         return Ok(match kind {
             Kind::Claims => filter.claims(claims).map(|claim| Object::Claim(claim.into())).collect(),
             _ => filter.persistent_volumes(volumes).map(|volume| Object::PersistentVolume(volume.into())).collect(),
         });
     }
-    Ok(of_snapshot(kind, filter, engine.snapshot().await?))
+    Ok(of_snapshot(kind, filter, node.snapshot().await?))
 }
 
 fn of_snapshot(kind: Kind, filter: &Filter, snapshot: Snapshot) -> Vec<Object> {

@@ -17,7 +17,8 @@ pub(crate) struct NewArguments {
     /// The template to start from
     #[arg(long, value_name = "TEMPLATE", default_value = "minimal")]
     pub(crate) template: TemplateChoice,
-    /// Replace this FlexVolume driver, which is asked for its capabilities: its program, its folder, or VENDOR/DRIVER
+    /// Replace this FlexVolume driver, which is asked for its capabilities: its program, its
+    /// folder, or VENDOR/DRIVER
     #[arg(long, value_name = "DRIVER", conflicts_with = "template")]
     pub(crate) from_flex: Option<PathBuf>,
     /// Where FlexVolume drivers are installed
@@ -31,7 +32,8 @@ pub(crate) struct NewArguments {
     /// The folder to create [default: NAME]
     #[arg(long, value_name = "DIR")]
     pub(crate) path: Option<PathBuf>,
-    /// The folder plugin-sdk of a checkout of volhost [default: that of the checkout this program was built in, else crates.io]
+    /// The folder plugin-sdk of a checkout of volhost [default: that of the checkout this program
+    /// was built in, else crates.io]
     #[arg(long, value_name = "DIR")]
     pub(crate) sdk: Option<PathBuf>,
 }
@@ -83,7 +85,8 @@ pub(crate) struct EncodeArguments {
 /// `plugin test`.
 #[derive(Debug, Args)]
 pub(crate) struct TestArguments {
-    /// The case file: the volume to work on, and what it needs [default: conformance.yaml, if there is one]
+    /// The case file: the volume to work on, and what it needs [default: conformance.yaml, if there
+    /// is one]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -97,7 +100,8 @@ pub(crate) struct TryArguments {
     /// Objects to apply: a pod, with the PersistentVolumes and claims that it needs
     #[arg(long, value_name = "FILE", default_value = "volume.yaml")]
     pub(crate) volume: PathBuf,
-    /// Configuration with the plugin's grants; SCRATCH in it is replaced by a folder that is created and removed [default: volhost.toml, if there is one]
+    /// Configuration with the plugin's grants; SCRATCH in it is replaced by a folder that is
+    /// created and removed [default: volhost.toml, if there is one]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// How long the volume may take to be mounted
@@ -164,8 +168,8 @@ pub(crate) struct GrantArguments {
     /// Remove what is named, instead of adding it
     #[arg(long)]
     pub(crate) remove: bool,
-    /// Add what this file grants the plugin, such as the one that comes with it; it has the form of the configuration file. Read it
-    /// first: programs that it names are run
+    /// Add what this file grants the plugin, such as the one that comes with it; it has the form of
+    /// the configuration file. Read it first: programs that it names are run
     #[arg(long, value_name = "FILE", conflicts_with = "remove")]
     pub(crate) from: Option<PathBuf>,
     /// Show what would change, and change nothing
@@ -198,11 +202,12 @@ pub(crate) struct GrantArguments {
     /// An option that it may mount with; with one named, no other but ro
     #[arg(long, value_name = "OPTION")]
     pub(crate) mount_option: Vec<String>,
-    /// A volume source that it may serve although it is Kubernetes' own or names a driver: nfs, csi:DRIVER, flexVolume:VENDOR/DRIVER
+    /// A volume source that it may serve although it is Kubernetes' own or names a driver: nfs,
+    /// csi:DRIVER, flexVolume:VENDOR/DRIVER
     #[arg(long, value_name = "SOURCE")]
     pub(crate) source: Vec<String>,
-    /// The SHA-256 of the only plugin file that may use the grant [default: that of the file that is pending approval in the daemon, if one
-    /// is]
+    /// The SHA-256 of the only plugin file that may use the grant [default: that of the file that
+    /// is pending approval in the daemon, if one is]
     #[arg(long, value_name = "DIGEST")]
     pub(crate) sha256: Vec<String>,
     /// The name of a FUSE server to remove; --from adds one

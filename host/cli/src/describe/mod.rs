@@ -61,7 +61,8 @@ pub(super) async fn run(arguments: &DescribeArguments, socket: &Path, output: &m
     Ok(())
 }
 
-/// A pod that is no longer known, as far as events mention it: its folder may still exist. `name` is its name or its uid.
+/// A pod that is no longer known, as far as events mention it: its folder may still exist. `name`
+/// is its name or its uid.
 async fn gone_pod(name: &str, output: &Output, client: &mut Client, socket: &Path) -> Result<Option<String>, CliError> {
     let mut events = list::all(client, socket, Query::events(format!("pod {name}"))).await?;
     if events.is_empty() && !name.contains('/') {

@@ -13,7 +13,8 @@ use super::text::Text;
 use super::volume;
 use volhost_api::pb;
 
-/// Everything: state, errors, volumes with their last failures and next tries, mounts, operations, events.
+/// Everything: state, errors, volumes with their last failures and next tries, mounts, operations,
+/// events.
 pub(super) async fn describe(
     text: &mut Text,
     pod: &PodView,
@@ -64,7 +65,8 @@ pub(super) async fn describe(
     Ok(())
 }
 
-/// The pod's mounts. An error (a pod that has just gone) is shown in their place, and the rest is shown all the same.
+/// The pod's mounts. An error (a pod that has just gone) is shown in their place, and the rest is
+/// shown all the same.
 async fn mounts(text: &mut Text, pod: &PodView, client: &mut Client, socket: &Path) -> Result<(), CliError> {
     const TITLE: &str = "Mounts";
     let request = pb::PodRequest { pod: Some(pb::PodSelector { uid: pod.uid.clone(), ..pb::PodSelector::default() }) };

@@ -17,14 +17,14 @@ use crate::list::{self, Query, View};
 use crate::output::Output;
 
 /// Content that is pending approval, as the daemon read it.
-struct Pending {
+struct PendingContent {
     file: String,
     /// SHA-256 in hex.
     digest: String,
 }
 
-/// The arguments, with the digest of the content that is pending approval under this plugin's name. Without a daemon, or when the user names a
-/// digest, they stay as they are.
+/// The arguments, with the digest of the content that is pending approval under this plugin's name.
+/// Without a daemon, or when the user names a digest, they stay as they are.
 pub(super) fn added(
     arguments: &GrantArguments,
     socket: &Path,
@@ -41,7 +41,7 @@ pub(super) fn added(
         [] => {}
         [pending] => {
             check_unchanged(pending)?;
-            let Pending { file, digest } = pending;
+            let PendingContent { file, digest } = pending;
             output.line(&format!("{file} is pending approval: its content, sha256 {digest}, gets the grant"))?;
             arguments.sha256.push(digest.clone());
         }
@@ -58,8 +58,8 @@ pub(super) fn added(
 }
 
 /// Checks that the file still has the content that the daemon read.
-fn check_unchanged(pending: &Pending) -> Result<(), CliError> {
-    let Pending { file, digest } = pending;
+fn check_unchanged(pending: &PendingContent) -> Result<(), CliError> {
+    let PendingContent { file, digest } = pending;
     if digest.is_empty() {
         return Err(CliError::Failed(format!(
             "{file} is pending approval, and the daemon does not report which content it read; name it by --sha256"
@@ -76,12 +76,12 @@ fn check_unchanged(pending: &Pending) -> Result<(), CliError> {
 }
 
 /// The contents of this plugin that are pending approval.
-async fn waiting(plugin: &str, socket: &Path) -> Result<Vec<Pending>, CliError> {
+async fn waiting(plugin: &str, socket: &Path) -> Result<Vec<PendingContent>, CliError> {
     let mut client = Client::connect(socket).await?;
     let views = list::all(&mut client, socket, Query::new(Kind::Plugins, None, Some(plugin))).await?;
     let waits = views.into_iter().filter_map(|view| match view {
         View::Plugin(view) if view.waits_for.iter().any(|what| what == APPROVAL) => {
-            Some(Pending { file: view.file, digest: view.pending_digest })
+            Some(PendingContent { file: view.file, digest: view.pending_digest })
         }
         _ => None,
     });

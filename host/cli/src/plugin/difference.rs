@@ -1,6 +1,7 @@
 //! The lines that an edit of a file changes.
 
-/// The lines that are only in one of both texts, those of the old one with `-`, those of the new one with `+`, in order.
+/// The lines that are only in one of both texts, those of the old one with `-`, those of the new
+/// one with `+`, in order.
 pub(super) fn difference(old: &str, new: &str) -> Vec<String> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     // What both have in common from each place on: configuration files have some hundred lines.

@@ -1,4 +1,5 @@
-//! `volhost plugin grant`: edits the grants in the operator's file, and keeps the rest of the file as it is.
+//! `volhost plugin grant`: edits the grants in the operator's file, and keeps the rest of the file
+//! as it is.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write};

@@ -13,7 +13,7 @@ use volhost_runtime::{Compiler, GrantPolicy, Inspection, Limits, LoadError, Runt
 
 /// The plugin's description of itself, as far as it could be asked.
 #[derive(Debug, Default)]
-pub(super) struct Identity {
+pub(super) struct PluginDescription {
     pub(super) name: Option<String>,
     pub(super) version: Option<String>,
     pub(super) sources: Vec<String>,
@@ -42,12 +42,14 @@ enum AskError {
 
 /// Asks the plugin. A failure is part of the answer: the rest of the inspection does not need it.
 /// Compiled plugins are kept in `cache_dir`; without one, they are removed again.
-pub(super) fn ask(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> Identity {
-    load(file, grants, cache_dir)
-        .unwrap_or_else(|error| Identity { problem: Some(error_chain(&error)), ..Identity::default() })
+pub(super) fn ask(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> PluginDescription {
+    load(file, grants, cache_dir).unwrap_or_else(|error| PluginDescription {
+        problem: Some(error_chain(&error)),
+        ..PluginDescription::default()
+    })
 }
 
-fn load(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> Result<Identity, AskError> {
+fn load(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> Result<PluginDescription, AskError> {
     // Removed with everything in it when this returns.
     let temporary = tempfile::tempdir().map_err(AskError::Folder)?;
     let program = std::env::current_exe().map_err(AskError::Program)?;
@@ -59,7 +61,7 @@ fn load(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> Result<Id
     };
     let runtime = Runtime::new(config, Arc::new(linux_kernel()))?;
     match runtime.inspect(file) {
-        Ok(Inspection { info, granted, ungranted }) => Ok(Identity {
+        Ok(Inspection { info, granted, ungranted }) => Ok(PluginDescription {
             name: Some(info.name.to_string()),
             version: Some(info.version),
             sources: info.sources,
@@ -69,6 +71,8 @@ fn load(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> Result<Id
             // Its description is known; this is whether it would be loaded.
             problem: runtime.load(file).err().map(|error| error_chain(&error.problem)),
         }),
-        Err(LoadError { problem, .. }) => Ok(Identity { problem: Some(error_chain(&problem)), ..Identity::default() }),
+        Err(LoadError { problem, .. }) => {
+            Ok(PluginDescription { problem: Some(error_chain(&problem)), ..PluginDescription::default() })
+        }
     }
 }

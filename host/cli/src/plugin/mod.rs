@@ -27,11 +27,11 @@ use super::error::CliError;
 use super::format::printable;
 use super::output::Output;
 use super::structured;
-use identity::Identity;
+use identity::PluginDescription;
 
 /// The inspection of a plugin file.
 #[derive(Debug, Serialize)]
-struct Inspection {
+struct FileInspection {
     /// The file.
     file: String,
     /// Bytes.
@@ -60,7 +60,8 @@ struct Inspection {
     problem: Option<String>,
 }
 
-/// Runs the command. Must be called before any thread exists: `plugin run` enters a mount namespace.
+/// Runs the command. Must be called before any thread exists: `plugin run` enters a mount
+/// namespace.
 pub(super) fn run(command: &PluginCommand, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     match command {
         PluginCommand::New(arguments) => new::run(arguments, output),
@@ -77,7 +78,7 @@ pub(super) fn run(command: &PluginCommand, socket: &Path, output: &mut Output) -
     }
 }
 
-fn show(inspection: &Inspection, format: Option<Format>, output: &mut Output) -> Result<(), CliError> {
+fn show(inspection: &FileInspection, format: Option<Format>, output: &mut Output) -> Result<(), CliError> {
     match format {
         None | Some(Format::Wide) => print(inspection, output),
         Some(Format::Json) => output.line(&structured::pretty_json(inspection)?),
@@ -85,12 +86,13 @@ fn show(inspection: &Inspection, format: Option<Format>, output: &mut Output) ->
     }
 }
 
-fn inspect(file: &Path, config: Option<&Path>, cache_dir: Option<&Path>) -> Result<Inspection, CliError> {
+fn inspect(file: &Path, config: Option<&Path>, cache_dir: Option<&Path>) -> Result<FileInspection, CliError> {
     let grants = volhost_config::grants(config)?;
     let wasm = file::read_plugin(file)?;
     let surface = surface::read(&wasm).map_err(|why| CliError::Failed(format!("{}: {why}", file.display())))?;
-    let Identity { name, version, sources, sdk, granted, missing, problem } = identity::ask(file, grants, cache_dir);
-    Ok(Inspection {
+    let PluginDescription { name, version, sources, sdk, granted, missing, problem } =
+        identity::ask(file, grants, cache_dir);
+    Ok(FileInspection {
         file: file.display().to_string(),
         size: wasm.len(),
         digest: lower_hex(&Sha256::digest(&wasm)),
@@ -107,7 +109,7 @@ fn inspect(file: &Path, config: Option<&Path>, cache_dir: Option<&Path>) -> Resu
     })
 }
 
-fn print(inspection: &Inspection, output: &mut Output) -> Result<(), CliError> {
+fn print(inspection: &FileInspection, output: &mut Output) -> Result<(), CliError> {
     let one = |text: &Option<String>| text.clone().unwrap_or_default();
     let fields = [
         ("Name", one(&inspection.name)),

@@ -53,7 +53,8 @@ fn refused(error: NameError) -> CliError {
     CliError::Usage(error.to_string())
 }
 
-/// The SDK of the crate: the given folder, else the checkout that this program was built in, else crates.io.
+/// The SDK of the crate: the given folder, else the checkout that this program was built in, else
+/// crates.io.
 fn sdk(said: Option<&Path>) -> Result<Sdk, CliError> {
     if let Some(folder) = said {
         let absolute = folder

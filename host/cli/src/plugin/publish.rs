@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use volhost_registry::publish;
-use volhost_registry::publish::Plugin;
+use volhost_registry::publish::PluginArtifact;
 
 use super::file::{read_plugin, signature_of};
 use super::{registry, surface};
@@ -26,7 +26,7 @@ pub(super) fn run(arguments: &PublishArguments, output: &mut Output) -> Result<(
     if signature.is_none() {
         output.note(&format!("not signed: there is no {}", signature_of(file).display()));
     }
-    let plugin = Plugin {
+    let plugin = PluginArtifact {
         component: &component,
         exports: &surface.full_exports,
         imports: &surface.full_imports,

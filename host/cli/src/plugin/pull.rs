@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use volhost_plugin_build::publish::{Written, stage};
-use volhost_registry::{Digest, Pulled, pull};
+use volhost_registry::{Digest, PulledPlugin, pull};
 
 use super::file::signature_of;
 use super::registry;
@@ -14,16 +14,18 @@ use crate::format::printable;
 use crate::output::Output;
 use volhost_model::text::error_chain;
 
-/// Pulls into a folder that a running daemon may watch: the signature first, so that the plugin is never seen without it.
+/// Pulls into a folder that a running daemon may watch: the signature first, so that the plugin is
+/// never seen without it.
 pub(super) fn run(arguments: &PullArguments, output: &mut Output) -> Result<(), CliError> {
     let reference = &arguments.reference;
     let name = arguments.name.as_deref().unwrap_or_else(|| reference.short_name());
     check_name(name)?;
     let limit = volhost_runtime::Limits::default().file_bytes;
-    let Pulled { component, digest, signature } = registry::within(&arguments.registry, reference, async |access| {
-        let report = |what: &str| output.note(&format!("{reference}: {what}"));
-        pull(access, reference, limit, &report).await.map_err(|error| CliError::Failed(error_chain(&error)))
-    })?;
+    let PulledPlugin { component, digest, signature } =
+        registry::within(&arguments.registry, reference, async |access| {
+            let report = |what: &str| output.note(&format!("{reference}: {what}"));
+            pull(access, reference, limit, &report).await.map_err(|error| CliError::Failed(error_chain(&error)))
+        })?;
     let failed = |error: &dyn std::error::Error| CliError::Failed(error_chain(error));
     let write = |name: &str, content: &[u8]| stage(&arguments.out, name, content).map_err(|error| failed(&error));
     let file = format!("{name}.wasm");

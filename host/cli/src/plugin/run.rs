@@ -1,4 +1,5 @@
-//! `volhost plugin run`: a daemon with this plugin alone, in a mount namespace and a folder of its own, and a shell in a volume.
+//! `volhost plugin run`: a daemon with this plugin alone, in a mount namespace and a folder of its
+//! own, and a shell in a volume.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -39,7 +40,8 @@ const PLUGINS_LOADED: &str = "PluginsLoaded";
 /// How much of the daemon's log is shown when it does not start, in lines.
 const LOG_LINES: usize = 20;
 
-/// Mounts, runs the shell, and unmounts and removes everything. The whole process enters a mount namespace of its own, so no thread may exist yet.
+/// Mounts, runs the shell, and unmounts and removes everything. The whole process enters a mount
+/// namespace of its own, so no thread may exist yet.
 pub(super) fn run(arguments: &TryArguments, output: &mut Output) -> Result<(), CliError> {
     let wasm = match &arguments.file {
         Some(file) => file.clone(),
@@ -79,7 +81,8 @@ fn built() -> Result<PathBuf, CliError> {
     plugin.map(|plugin| plugin.path).ok_or_else(|| CliError::Failed("nothing was built".to_owned()))
 }
 
-/// Everything of the daemon: `plugins/`, `root/`, `cache/`, `files/` for the volumes' own storage, configuration, socket and log.
+/// Everything of the daemon: `plugins/`, `root/`, `cache/`, `files/` for the volumes' own storage,
+/// configuration, socket and log.
 struct Scratch(TempDir);
 
 impl Scratch {
@@ -123,7 +126,8 @@ impl Scratch {
         let out = File::create(&log).map_err(failed)?;
         let errors = out.try_clone().map_err(failed)?;
         let program = daemon_program()?;
-        // Its input is the one descriptor that a program can be given without unsafe code; the daemon writes to it when it serves, and it ends with the daemon.
+        // Its input is the one descriptor that a program can be given without unsafe code; the
+        // daemon writes to it when it serves, and it ends with the daemon.
         let (ready, input) = io::pipe().map_err(CliError::Runtime)?;
         let mut command = Command::new(&program);
         command.arg("run").arg("--config").arg(self.path(CONFIG)).arg("--root-dir").arg(self.path("root"));
@@ -160,7 +164,8 @@ impl Scratch {
         Ok(copy)
     }
 
-    /// Waits until the daemon has compiled the plugin or refused it: the time for the volumes begins then.
+    /// Waits until the daemon has compiled the plugin or refused it: the time for the volumes
+    /// begins then.
     async fn loaded(&self) -> Result<(), CliError> {
         let socket = self.socket();
         let mut client = Client::connect(&socket).await?;
@@ -197,7 +202,8 @@ impl Scratch {
     }
 
     fn remove(self) -> Result<(), CliError> {
-        // The daemon leaves the mount that has its records, since they name the pod that was applied.
+        // The daemon leaves the mount that has its records, since they name the pod that was
+        // applied.
         let (kernel, root) = (linux_kernel(), self.path("root"));
         if let Ok(folder) = kernel.open_directory(&root) {
             // A failure here shows when the folder is removed.

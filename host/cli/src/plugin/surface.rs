@@ -5,7 +5,7 @@ use wit_component::DecodedWasm;
 use wit_parser::{Resolve, WorldItem, WorldKey};
 
 /// The imports and exports of a plugin.
-pub(super) struct Surface {
+pub(super) struct PluginSurface {
     /// The contract's version, from the names of its interfaces.
     pub(super) contract: Option<String>,
     /// The interfaces it exports, sorted. Those of the contract by their short names.
@@ -42,7 +42,7 @@ pub(super) enum NotAPlugin {
 ///
 /// # Errors
 /// [`NotAPlugin`].
-pub(super) fn read(wasm: &[u8]) -> Result<Surface, NotAPlugin> {
+pub(super) fn read(wasm: &[u8]) -> Result<PluginSurface, NotAPlugin> {
     const MAGIC: &[u8] = b"\0asm";
     const CORE_MODULE: &[u8] = &[1, 0, 0, 0];
     match wasm.strip_prefix(MAGIC) {
@@ -64,7 +64,7 @@ pub(super) fn read(wasm: &[u8]) -> Result<Surface, NotAPlugin> {
     let full = |items: &mut dyn Iterator<Item = &WorldKey>| items.map(|key| resolve.name_world_key(key)).collect();
     let full_exports = full(&mut world.exports.keys());
     let full_imports = full(&mut world.imports.keys());
-    Ok(Surface { contract, exports, imports, full_exports, full_imports })
+    Ok(PluginSurface { contract, exports, imports, full_exports, full_imports })
 }
 
 fn names<'a>(

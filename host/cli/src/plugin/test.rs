@@ -15,7 +15,8 @@ use crate::output::Output;
 /// The case file of a crate.
 const CASES: &str = "conformance.yaml";
 
-/// Runs the crate's own tests, builds it, and runs the conformance suite. Stops at the first failure.
+/// Runs the crate's own tests, builds it, and runs the conformance suite. Stops at the first
+/// failure.
 pub(super) fn run(arguments: &TestArguments, output: &mut Output) -> Result<(), CliError> {
     let search = Search::default();
     let tested = Command::new(&search.cargo)

@@ -20,7 +20,7 @@ use super::draw::{Screen, draw};
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The daemon's answer.
-type Answer = Result<Board, CliError>;
+type BoardResult = Result<Board, CliError>;
 
 /// Shows the node until `q`, ctrl-c or SIGTERM. Reconnects to a daemon that has ended.
 pub(super) async fn run(arguments: &TopArguments, socket: &Path) -> Result<(), CliError> {
@@ -39,7 +39,7 @@ pub(super) async fn run(arguments: &TopArguments, socket: &Path) -> Result<(), C
 async fn watch(
     terminal: &mut DefaultTerminal,
     mut screen: Screen,
-    mut answers: mpsc::Receiver<Answer>,
+    mut answers: mpsc::Receiver<BoardResult>,
     mut terminate: Signal,
 ) -> Result<(), CliError> {
     let mut keys = keys();
@@ -74,8 +74,9 @@ async fn watch(
     }
 }
 
-/// Asks the daemon periodically, on a task of its own: keys are read while it answers. Ends when the receiver is dropped.
-async fn look(client: Client, socket: PathBuf, interval: Duration, answers: mpsc::Sender<Answer>) {
+/// Asks the daemon periodically, on a task of its own: keys are read while it answers. Ends when
+/// the receiver is dropped.
+async fn look(client: Client, socket: PathBuf, interval: Duration, answers: mpsc::Sender<BoardResult>) {
     let mut client = Some(client);
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -96,7 +97,8 @@ async fn look(client: Client, socket: PathBuf, interval: Duration, answers: mpsc
     }
 }
 
-/// The terminal's events. The thread ends with the process: reading a terminal cannot be interrupted.
+/// The terminal's events. The thread ends with the process: reading a terminal cannot be
+/// interrupted.
 fn keys() -> mpsc::UnboundedReceiver<Event> {
     let (typed, keys) = mpsc::unbounded_channel();
     std::thread::spawn(move || {

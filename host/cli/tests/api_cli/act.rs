@@ -9,7 +9,7 @@ use crate::daemon::Daemon;
 use crate::world::two_pods;
 
 fn failure() -> WaitFailure {
-    let standing = |name: &str| VolumeStatus {
+    let status = |name: &str| VolumeStatus {
         name: name.into(),
         state: VolumeState::Pending,
         step: String::new(),
@@ -27,12 +27,12 @@ fn failure() -> WaitFailure {
                 step: "MountVolume.SetUp".into(),
                 failure: Some(Failure::new(FailureClass::Final, "mount", "No such device")),
                 retry_at: Some(1),
-                ..standing("data")
+                ..status("data")
             },
             VolumeStatus {
                 state: VolumeState::Unresolved,
                 reason: "PVC default/cache is not bound".into(),
-                ..standing("cache")
+                ..status("cache")
             },
         ],
     }

@@ -6,14 +6,14 @@ use std::process::Stdio;
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use volhost_api_server::ServeError;
+use volhost_api_server::ApiServeError;
 
 use crate::world::{Fake, World};
 
 pub(crate) struct Daemon {
     pub(crate) fake: Fake,
     pub(crate) stop: CancellationToken,
-    pub(crate) serving: JoinHandle<Result<(), ServeError>>,
+    pub(crate) serving: JoinHandle<Result<(), ApiServeError>>,
     folder: tempfile::TempDir,
 }
 

@@ -1,4 +1,4 @@
-//! The API and the command line over a real unix socket, with a made-up engine behind it.
+//! The API and the command line over a real unix socket, with a made-up node behind it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

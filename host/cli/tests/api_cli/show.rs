@@ -4,7 +4,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use volhost_model::view::Change;
 use volhost_model::view::{DriverKind, DriverState, DriverView, OperationView, PodView, VolumeState};
 use volhost_model::{Failure, FailureClass};
-use volhost_node::engine::requests::MountView;
+use volhost_node::event_loop::requests::MountView;
 
 use crate::daemon::{Daemon, finish};
 use crate::world::{World, a_while_ago, event, pod, two_pods};

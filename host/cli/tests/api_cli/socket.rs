@@ -3,7 +3,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-use volhost_api_server::{BindError, bind};
+use volhost_api_server::{SocketBindError, bind};
 
 #[test]
 fn only_the_owner_may_open_the_socket() {
@@ -41,7 +41,7 @@ fn the_socket_of_a_living_daemon_is_left_alone() {
     let path = folder.path().join("v.sock");
     let _first = bind(&path).unwrap();
     let second = bind(&path).unwrap_err();
-    assert!(matches!(second, BindError::InUse { .. }), "{second}");
+    assert!(matches!(second, SocketBindError::InUse { .. }), "{second}");
     let text = second.to_string();
     assert!(
         text.contains(&format!("in use by another volhost (process {})", std::process::id()))
@@ -56,7 +56,7 @@ fn a_living_socket_of_another_program_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("v.sock");
     let _other = UnixListener::bind(&path).unwrap();
-    assert!(matches!(bind(&path).unwrap_err(), BindError::InUse { .. }));
+    assert!(matches!(bind(&path).unwrap_err(), SocketBindError::InUse { .. }));
     UnixStream::connect(&path).unwrap();
 }
 
@@ -74,7 +74,7 @@ fn a_file_at_the_sockets_path_is_not_removed() {
 fn a_path_that_the_kernel_cannot_take_is_refused_with_its_limit() {
     let error = bind(&Path::new("/tmp").join("x".repeat(200))).unwrap_err().to_string();
     assert!(error.contains("has 205 bytes, 107 at most"), "{error}");
-    assert!(matches!(bind(Path::new("/")).unwrap_err(), BindError::NoFileName { .. }));
+    assert!(matches!(bind(Path::new("/")).unwrap_err(), SocketBindError::NoFileName { .. }));
 }
 
 #[test]

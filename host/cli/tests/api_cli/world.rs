@@ -1,4 +1,4 @@
-//! A made-up engine: it answers from a world that the test writes.
+//! A made-up node: it answers from a world that the test writes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,19 +8,19 @@ use volhost_core::{VolumeCounts, WaitFailure};
 use volhost_model::names::PodUid;
 use volhost_model::view::Change;
 use volhost_model::view::{EventKind, EventView, PluginView, PodPhase, PodView, VolumeState, VolumeView};
-use volhost_node::engine::EngineHandle;
-use volhost_node::engine::requests::ForceTarget;
-use volhost_node::engine::requests::{
+use volhost_node::event_loop::NodeHandle;
+use volhost_node::event_loop::requests::ForceTarget;
+use volhost_node::event_loop::requests::{
     Added, AddedPod, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot,
 };
 use volhost_objects::populate::SelinuxCounts;
 use volhost_volume_ops::forced::Forced;
 
-/// What the engine says.
+/// What the node says.
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) snapshot: Snapshot,
-    pub(crate) census: VolumeCounts,
+    pub(crate) counts: VolumeCounts,
     pub(crate) events: Vec<EventView>,
     pub(crate) mounts: Vec<MountView>,
     /// How waits end; none: never.
@@ -34,7 +34,7 @@ pub(crate) struct World {
     pub(crate) attached: Vec<(String, String)>,
 }
 
-/// The engine, for tests.
+/// The node, for tests.
 #[derive(Clone)]
 pub(crate) struct Fake {
     pub(crate) world: Arc<Mutex<World>>,
@@ -42,7 +42,7 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    pub(crate) fn start(world: World) -> (Self, EngineHandle) {
+    pub(crate) fn start(world: World) -> (Self, NodeHandle) {
         let (requests, mut inbox) = mpsc::channel(64);
         let (changes, _) = broadcast::channel(64);
         let fake = Self { world: Arc::new(Mutex::new(world)), changes: changes.clone() };
@@ -53,7 +53,7 @@ impl Fake {
                 answering.answer(request, &mut held);
             }
         });
-        (fake, EngineHandle::new(requests, changes))
+        (fake, NodeHandle::new(requests, changes))
     }
 
     /// Changes the world and says so.
@@ -109,7 +109,7 @@ impl Fake {
                 }
             }
             Request::Snapshot(answer) => drop(answer.send(world.snapshot.clone())),
-            Request::Counts(answer) => drop(answer.send((world.census.clone(), SelinuxCounts::default()))),
+            Request::Counts(answer) => drop(answer.send((world.counts.clone(), SelinuxCounts::default()))),
             Request::Events { after, answer } => {
                 let _ = answer.send(world.events.iter().filter(|event| event.sequence > after).cloned().collect());
             }

@@ -10,8 +10,10 @@ fn flags(arguments: &[&str]) -> Settings {
     Settings::from_arg_matches(&command.try_get_matches_from(arguments).unwrap()).unwrap()
 }
 
-fn environment(variables: &[(&str, &str)]) -> Environment {
-    Environment::from_variables(variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))))
+fn environment(variables: &[(&str, &str)]) -> EnvironmentVariables {
+    EnvironmentVariables::from_variables(
+        variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))),
+    )
 }
 
 fn with_file(text: &str) -> (tempfile::TempDir, PathBuf) {
@@ -23,7 +25,8 @@ fn with_file(text: &str) -> (tempfile::TempDir, PathBuf) {
 
 fn refused(text: &str) -> String {
     let (_folder, file) = with_file(text);
-    let error = load(Settings::default(), Some(file.clone()), &Environment::default()).unwrap_err().to_string();
+    let error =
+        load(Settings::default(), Some(file.clone()), &EnvironmentVariables::default()).unwrap_err().to_string();
     error.replace(&file.display().to_string(), "FILE")
 }
 
@@ -43,7 +46,8 @@ fn the_command_line_wins_over_the_environment_over_the_file_over_the_default() {
 #[test]
 fn a_signing_key_and_its_issuer_go_together() {
     for (given, missing) in [("--token-signing-key", "token-issuer"), ("--token-issuer", "token-signing-key")] {
-        let error = load(flags(&["--node-name", "n", given, "/x"]), None, &Environment::default()).unwrap_err();
+        let error =
+            load(flags(&["--node-name", "n", given, "/x"]), None, &EnvironmentVariables::default()).unwrap_err();
         assert!(error.to_string().contains(missing), "{error}");
     }
 }
@@ -54,7 +58,8 @@ fn a_tokens_longest_life_goes_with_its_signing_and_is_long_enough_to_renew_it() 
         (&["--token-max-lifetime", "1h"][..], "goes with token-signing-key"),
         (&["--token-max-lifetime", "9s", "--token-signing-key", "/k", "--token-issuer", "i"], "10 s at least"),
     ] {
-        let error = load(flags(&[&["--node-name", "n"], more].concat()), None, &Environment::default()).unwrap_err();
+        let error =
+            load(flags(&[&["--node-name", "n"], more].concat()), None, &EnvironmentVariables::default()).unwrap_err();
         assert!(error.to_string().contains(says) && error.to_string().contains("token-max-lifetime"), "{error}");
     }
 }
@@ -70,7 +75,7 @@ fn every_option_can_be_given_in_the_file_and_in_the_environment() {
     fs::write(&list, format!("{}  empty-dir.wasm\n", "0".repeat(64))).unwrap();
     let list = list.to_str().unwrap();
     let (_folder, file) = with_file(&text.replace("'/l'", &format!("'{list}'")));
-    let from_file = load(Settings::default(), Some(file), &Environment::default()).unwrap();
+    let from_file = load(Settings::default(), Some(file), &EnvironmentVariables::default()).unwrap();
     let variables = [
         ("VOLHOST_ROOT_DIR", "/r"),
         ("VOLHOST_PLUGIN_DIR", "/p"),
@@ -173,7 +178,7 @@ fn a_bad_variable_is_named() {
 
 #[test]
 fn a_missing_file_is_named() {
-    let error = load(Settings::default(), Some("/nowhere/config.toml".into()), &Environment::default())
+    let error = load(Settings::default(), Some("/nowhere/config.toml".into()), &EnvironmentVariables::default())
         .unwrap_err()
         .to_string();
     assert_eq!(
@@ -193,10 +198,10 @@ fn an_empty_variable_counts_as_not_set() {
 
 #[test]
 fn a_duration_of_zero_and_a_bad_node_name_are_refused() {
-    let zero =
-        load(flags(&["--operation-deadline", "0", "--node-name", "n"]), None, &Environment::default()).unwrap_err();
+    let zero = load(flags(&["--operation-deadline", "0", "--node-name", "n"]), None, &EnvironmentVariables::default())
+        .unwrap_err();
     assert_eq!(zero.to_string(), "operation-deadline: it must be longer than 0");
-    let name = load(flags(&["--node-name", "a/b"]), None, &Environment::default()).unwrap_err();
+    let name = load(flags(&["--node-name", "a/b"]), None, &EnvironmentVariables::default()).unwrap_err();
     assert!(name.to_string().starts_with("node-name: the node's name \"a/b\" is not valid"), "{name}");
 }
 

@@ -3,21 +3,21 @@
 use volhost_kernel::BlockDevices;
 use volhost_runtime::{CallError, ErrorCase};
 
-use crate::lifecycle::Step;
+use crate::lifecycle::LifecycleStep;
 use crate::test_node::TestNode;
 use crate::verdict::{Verdict, fail, not_applicable};
-use crate::watch::Plan;
+use crate::watch::HostCallPlan;
 
 /// N1: what is attached is found, and what is detached is not.
 pub(super) fn is_found(test_node: &TestNode) -> Verdict {
-    let (lifecycle, pod) = (test_node.lifecycle_to(Step::Attach)?, test_node.pod("a")?);
+    let (lifecycle, pod) = (test_node.lifecycle_to(LifecycleStep::Attach)?, test_node.pod("a")?);
     for (did, wanted) in [("attach", true), ("detach", false)] {
         let called = match wanted {
-            true => test_node.advance(&lifecycle, Step::Attach, &pod, Plan::Watch)?,
-            false => test_node.roll_back(&lifecycle, Step::Attach, &pod, Plan::Watch)?,
+            true => test_node.advance(&lifecycle, LifecycleStep::Attach, &pod, HostCallPlan::Watch)?,
+            false => test_node.roll_back(&lifecycle, LifecycleStep::Attach, &pod, HostCallPlan::Watch)?,
         };
         called.or_fail(did)?;
-        match test_node.is_up(&lifecycle, Step::Attach, &pod)? {
+        match test_node.is_up(&lifecycle, LifecycleStep::Attach, &pod)? {
             None => return not_applicable("the plugin cannot say what is attached"),
             Some(found) if found == wanted => {}
             Some(found) => {
@@ -30,13 +30,13 @@ pub(super) fn is_found(test_node: &TestNode) -> Verdict {
 
 /// N2: an answer for each name, in order, also of volumes that it never saw.
 pub(super) fn in_order(test_node: &TestNode) -> Verdict {
-    let (lifecycle, pod) = (test_node.lifecycle_to(Step::Attach)?, test_node.pod("a")?);
+    let (lifecycle, pod) = (test_node.lifecycle_to(LifecycleStep::Attach)?, test_node.pod("a")?);
     let other =
         test_node.case.other().or_else(|why| fail("read the case file's `other`", "a volume", why.to_string()))?;
     let Some(other) = other else { return not_applicable("the case file names no `other` volume") };
     let other = test_node.lifecycle_of(other)?.name;
-    test_node.advance(&lifecycle, Step::Attach, &pod, Plan::Watch)?.or_fail("attach")?;
-    if test_node.is_up(&lifecycle, Step::Attach, &pod)?.is_none() {
+    test_node.advance(&lifecycle, LifecycleStep::Attach, &pod, HostCallPlan::Watch)?.or_fail("attach")?;
+    if test_node.is_up(&lifecycle, LifecycleStep::Attach, &pod)?.is_none() {
         return not_applicable("the plugin cannot say what is attached");
     }
     let names = [other.clone(), lifecycle.name.clone(), other];
@@ -54,8 +54,8 @@ pub(super) fn in_order(test_node: &TestNode) -> Verdict {
 /// N3: the device of what is attached is found, the same one each time, and the steps after it can
 /// use it.
 pub(super) fn finds_the_device(test_node: &TestNode) -> Verdict {
-    let (lifecycle, pod) = (test_node.lifecycle_to(Step::Attach)?, test_node.pod("a")?);
-    test_node.advance(&lifecycle, Step::Attach, &pod, Plan::Watch)?.or_fail("attach")?;
+    let (lifecycle, pod) = (test_node.lifecycle_to(LifecycleStep::Attach)?, test_node.pod("a")?);
+    test_node.advance(&lifecycle, LifecycleStep::Attach, &pod, HostCallPlan::Watch)?.or_fail("attach")?;
     let did = "wait-for-attach of a volume that is attached";
     let ask = || match test_node.attachment(&lifecycle) {
         Ok(attached) => Ok(attached.and_then(|attached| attached.device)),
@@ -83,10 +83,10 @@ pub(super) fn finds_the_device(test_node: &TestNode) -> Verdict {
 
 /// N4: what is not there yet is waited for.
 pub(super) fn no_device(test_node: &TestNode) -> Verdict {
-    let (lifecycle, pod) = (test_node.lifecycle_to(Step::Attach)?, test_node.pod("a")?);
-    test_node.advance(&lifecycle, Step::Attach, &pod, Plan::Watch)?.or_fail("attach")?;
+    let (lifecycle, pod) = (test_node.lifecycle_to(LifecycleStep::Attach)?, test_node.pod("a")?);
+    test_node.advance(&lifecycle, LifecycleStep::Attach, &pod, HostCallPlan::Watch)?.or_fail("attach")?;
     let Some(attached_as) = test_node.attached_as() else { return fail("attach", "a word for it", "none") };
-    test_node.roll_back(&lifecycle, Step::Attach, &pod, Plan::Watch)?.or_fail("detach")?;
+    test_node.roll_back(&lifecycle, LifecycleStep::Attach, &pod, HostCallPlan::Watch)?.or_fail("detach")?;
     let did = "wait-for-attach of a volume whose device is not there";
     match test_node.wait_for_attach(&lifecycle, attached_as).result.map(|attached| attached.device) {
         Ok(None) => Ok(()),
@@ -102,25 +102,30 @@ pub(super) fn same_for_every_pod(test_node: &TestNode) -> Verdict {
     if test_node.case.expect.shared == Some(false) {
         return not_applicable("the case file says that one pod has the volume at a time");
     }
-    let (lifecycle, first, second) = (test_node.lifecycle_to(Step::Stage)?, test_node.pod("a")?, test_node.pod("b")?);
+    let (lifecycle, first, second) =
+        (test_node.lifecycle_to(LifecycleStep::Stage)?, test_node.pod("a")?, test_node.pod("b")?);
     if !super::data::writable(test_node) {
         return not_applicable("pods cannot write to the volume");
     }
     test_node.bring_up(&lifecycle, &first)?;
-    test_node.advance(&lifecycle, Step::Publish, &second, Plan::Watch)?.or_fail("publish for a second pod")?;
+    test_node
+        .advance(&lifecycle, LifecycleStep::Publish, &second, HostCallPlan::Watch)?
+        .or_fail("publish for a second pod")?;
     super::data::write(test_node, &lifecycle, &first)
         .or_else(|error| fail("writing a file into the first pod's volume", "ok", super::data::not_written(&error)))?;
     if !super::data::is_there(test_node, &lifecycle, &second) {
         return fail("reading it in the second pod's volume", "what the first wrote", "it is not there");
     }
-    test_node.roll_back(&lifecycle, Step::Publish, &second, Plan::Watch)?.or_fail("unpublish for the second pod")?;
+    test_node
+        .roll_back(&lifecycle, LifecycleStep::Publish, &second, HostCallPlan::Watch)?
+        .or_fail("unpublish for the second pod")?;
     test_node.bring_down(&lifecycle, &first)
 }
 
 /// B1: the device that is handed over is a device, and the same one each time.
 pub(super) fn returns_a_device(test_node: &TestNode) -> Verdict {
-    let (lifecycle, pod) = (test_node.lifecycle_to(Step::StageDevice)?, test_node.pod("a")?);
-    test_node.bring_up_below(&lifecycle, Step::StageDevice, &pod)?;
+    let (lifecycle, pod) = (test_node.lifecycle_to(LifecycleStep::StageDevice)?, test_node.pod("a")?);
+    test_node.bring_up_below(&lifecycle, LifecycleStep::StageDevice, &pod)?;
     let mut paths = Vec::new();
     for _ in 0..2 {
         let Some(device) = test_node.device(&lifecycle)?.or_fail("stage-device")? else {

@@ -9,24 +9,24 @@ use super::made_volumes::{FAULT, check_gone, create, is_told, listed, refused, w
 use crate::case_file::ModifySection;
 use crate::test_node::TestNode;
 use crate::verdict::{Verdict, fail, not_applicable};
-use crate::watch::Plan;
+use crate::watch::HostCallPlan;
 
 /// What no plugin knows. It is the last of the keys: a plugin that sets one after the other has set
 /// those that it knows.
 const UNKNOWN: &str = "zNoSuchParameter";
 
 /// Mutable parameters.
-type Parameters = BTreeMap<String, String>;
+type MutableParameters = BTreeMap<String, String>;
 
 /// What a volume is like.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Like {
+struct VolumeAppearance {
     capacity: u64,
     /// In the words of the case file's program; none without one.
     shown: Option<String>,
 }
 
-impl fmt::Display for Like {
+impl fmt::Display for VolumeAppearance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes", self.capacity)?;
         self.shown.as_ref().map_or(Ok(()), |shown| write!(f, ", shown as {shown:?}"))
@@ -47,33 +47,33 @@ fn asked(test_node: &TestNode) -> Verdict<&ModifySection> {
 fn asked_and_shown(test_node: &TestNode) -> Verdict<&ModifySection> {
     match asked(test_node)? {
         of if of.shows.is_empty() => {
-            not_applicable("the case file has no `controller.modify.shows`, which tells what a volume is like")
+            not_applicable("the case file has no `controller.modify.shows`, which reads the values of a volume")
         }
         of => Ok(of),
     }
 }
 
-fn like(test_node: &TestNode, did: &str, volume: &MadeVolume) -> Verdict<Like> {
+fn like(test_node: &TestNode, did: &str, volume: &MadeVolume) -> Verdict<VolumeAppearance> {
     let found = test_node.find_volume(&volume.id).or_fail(&format!("{did}; then find"))?;
     let shows = &asked(test_node)?.shows;
     let shown = if shows.is_empty() { None } else { Some(test_node.shown(shows, &volume.id)?) };
-    Ok(Like { capacity: found.capacity, shown })
+    Ok(VolumeAppearance { capacity: found.capacity, shown })
 }
 
-fn check_like(test_node: &TestNode, did: &str, volume: &MadeVolume, expected: &Like) -> Verdict {
+fn check_like(test_node: &TestNode, did: &str, volume: &MadeVolume, expected: &VolumeAppearance) -> Verdict {
     let now = like(test_node, did, volume)?;
     if now == *expected { Ok(()) } else { fail(did, format!("a volume of {expected}"), now.to_string()) }
 }
 
-fn modify(test_node: &TestNode, did: &str, volume: &MadeVolume, to: &Parameters) -> Verdict {
-    test_node.modify_volume(&volume.id, to, Plan::Watch).or_fail(did)
+fn modify(test_node: &TestNode, did: &str, volume: &MadeVolume, to: &MutableParameters) -> Verdict {
+    test_node.modify_volume(&volume.id, to, HostCallPlan::Watch).or_fail(did)
 }
 
 /// What a volume of this name is like once it was changed, and the host calls of that.
-fn reference(test_node: &TestNode, name: &str) -> Verdict<(Like, Vec<String>)> {
+fn reference(test_node: &TestNode, name: &str) -> Verdict<(VolumeAppearance, Vec<String>)> {
     let to = &asked(test_node)?.to;
     let volume = create(test_node, &wanted(test_node, name)?)?;
-    let called = test_node.modify_volume(&volume.id, to, Plan::Watch);
+    let called = test_node.modify_volume(&volume.id, to, HostCallPlan::Watch);
     let calls = called.calls.iter().map(|call| call.name.clone()).collect();
     let did = format!("modify to {to:?}");
     called.or_fail(&did)?;
@@ -82,7 +82,7 @@ fn reference(test_node: &TestNode, name: &str) -> Verdict<(Like, Vec<String>)> {
 
 /// C1: it is as it was asked to be, and stays so when the volume is asked for again.
 pub(super) fn values_are_kept(test_node: &TestNode) -> Verdict {
-    let (to, wanted) = (&asked_and_shown(test_node)?.to, wanted(test_node, "holds")?);
+    let (to, wanted) = (&asked_and_shown(test_node)?.to, wanted(test_node, "is-kept")?);
     let volume = create(test_node, &wanted)?;
     let before = like(test_node, "create", &volume)?;
     let did = format!("modify to {to:?}");
@@ -95,7 +95,7 @@ pub(super) fn values_are_kept(test_node: &TestNode) -> Verdict {
         return fail(did, format!("{} bytes, as before", before.capacity), format!("{} bytes", after.capacity));
     }
     let did = format!("{did}; then create, as at first");
-    test_node.create_volume(&wanted, Plan::Watch).or_fail(&did)?;
+    test_node.create_volume(&wanted, HostCallPlan::Watch).or_fail(&did)?;
     check_like(test_node, &did, &volume, &after)
 }
 
@@ -121,7 +121,7 @@ pub(super) fn leaves_the_others(test_node: &TestNode) -> Verdict {
     let mut did = String::from("create");
     for (key, value) in to {
         did = format!("{did}; then modify of {key} alone");
-        modify(test_node, &did, &volume, &Parameters::from([(key.clone(), value.clone())]))?;
+        modify(test_node, &did, &volume, &MutableParameters::from([(key.clone(), value.clone())]))?;
     }
     check_like(test_node, &did, &volume, &at_once)
 }
@@ -133,7 +133,8 @@ fn check_refused(test_node: &TestNode, key: &str, value: &str) -> Verdict {
     let volume = create(test_node, &wanted(test_node, "refused")?)?;
     let (before, node) = (like(test_node, "create", &volume)?, test_node.snapshot()?);
     let did = format!("modify to {to:?}");
-    let said = refused(&did, &ErrorCase::InvalidArgument, test_node.modify_volume(&volume.id, &to, Plan::Watch))?;
+    let said =
+        refused(&did, &ErrorCase::InvalidArgument, test_node.modify_volume(&volume.id, &to, HostCallPlan::Watch))?;
     if !said.contains(key) {
         return fail(did, format!("a text that names {key}"), said);
     }
@@ -163,10 +164,10 @@ pub(super) fn wrong_value(test_node: &TestNode) -> Verdict {
 pub(super) fn no_volume(test_node: &TestNode) -> Verdict {
     let to = &asked(test_node)?.to;
     let volume = create(test_node, &wanted(test_node, "gone")?)?;
-    test_node.delete_volume(&volume.id, Plan::Watch).or_fail("delete")?;
+    test_node.delete_volume(&volume.id, HostCallPlan::Watch).or_fail("delete")?;
     let node = test_node.snapshot()?;
     let did = "modify of a volume that was deleted";
-    refused(did, &ErrorCase::NotFound, test_node.modify_volume(&volume.id, to, Plan::Watch))?;
+    refused(did, &ErrorCase::NotFound, test_node.modify_volume(&volume.id, to, HostCallPlan::Watch))?;
     check_gone(test_node, did, &volume.id)?;
     match node.left_over(&test_node.snapshot()?, &node) {
         Some(what) => fail(did, "nothing more on the node than before", what),
@@ -180,7 +181,7 @@ pub(super) fn crash_then_repeat(test_node: &TestNode) -> Verdict {
     let (usual, calls) = reference(test_node, "reference")?;
     for (at, name) in calls.iter().enumerate() {
         let volume = create(test_node, &wanted(test_node, &format!("crash-{at}"))?)?;
-        let _ = test_node.modify_volume(&volume.id, to, Plan::EndAt(at));
+        let _ = test_node.modify_volume(&volume.id, to, HostCallPlan::EndAt(at));
         let did = format!("modify, ended where its host call {} would begin, {name}; then repeated", at + 1);
         modify(test_node, &did, &volume, to)?;
         check_like(test_node, &did, &volume, &usual)?;
@@ -195,7 +196,7 @@ pub(super) fn fault_then_repeat(test_node: &TestNode) -> Verdict {
     for (at, name) in calls.iter().enumerate() {
         let volume = create(test_node, &wanted(test_node, &format!("fault-{at}"))?)?;
         let did = format!("modify, its host call {}, {name}, failing with {}", at + 1, FAULT.1);
-        match test_node.modify_volume(&volume.id, to, Plan::FailAt(at, FAULT.0)).result {
+        match test_node.modify_volume(&volume.id, to, HostCallPlan::FailAt(at, FAULT.0)).result {
             Ok(()) => check_like(test_node, &did, &volume, &usual)?,
             Err(error) => is_told(&did, &error)?,
         }
@@ -213,7 +214,7 @@ pub(super) fn made_so(test_node: &TestNode) -> Verdict {
     let wanted = WantedVolume { mutable_parameters: to.clone(), ..wanted(test_node, "made-so")? };
     let did = format!("create with the mutable parameters {to:?}");
     for did in [did.clone(), format!("{did}, twice")] {
-        let made = test_node.create_volume(&wanted, Plan::Watch).or_fail(&did)?;
+        let made = test_node.create_volume(&wanted, HostCallPlan::Watch).or_fail(&did)?;
         check_like(test_node, &did, &made, &changed)?;
     }
     Ok(())
@@ -225,7 +226,7 @@ pub(super) fn made_with_an_unknown_one(test_node: &TestNode) -> Verdict {
     wanted.mutable_parameters.insert(UNKNOWN.to_owned(), "1".to_owned());
     let before = listed(test_node, 100)?;
     let did = format!("create with the mutable parameter {UNKNOWN}");
-    let said = refused(&did, &ErrorCase::InvalidArgument, test_node.create_volume(&wanted, Plan::Watch))?;
+    let said = refused(&did, &ErrorCase::InvalidArgument, test_node.create_volume(&wanted, HostCallPlan::Watch))?;
     if !said.contains(UNKNOWN) {
         return fail(did, format!("a text that names {UNKNOWN}"), said);
     }

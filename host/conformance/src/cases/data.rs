@@ -8,7 +8,7 @@ use volhost_model::Pod;
 use crate::lifecycle::Lifecycle;
 use crate::test_node::TestNode;
 use crate::verdict::{Verdict, fail, not_applicable};
-use crate::watch::Plan;
+use crate::watch::HostCallPlan;
 
 /// The file that the suite writes into a volume, as a pod would.
 const FILE: &str = "conformance.txt";
@@ -61,7 +61,7 @@ pub(super) fn kept_when_repeated(test_node: &TestNode) -> Verdict {
     let (lifecycle, pod) = written(test_node)?;
     for step in lifecycle.steps.clone() {
         let did = format!("{} again, after the pod has written", step.up());
-        test_node.advance(&lifecycle, step, &pod, Plan::Watch)?.or_fail(&did)?;
+        test_node.advance(&lifecycle, step, &pod, HostCallPlan::Watch)?.or_fail(&did)?;
         if !is_there(test_node, &lifecycle, &pod) {
             return fail(did, "what the pod wrote is there", "it is not");
         }

@@ -6,10 +6,10 @@ use volhost_kernel::{BlockDevices, Errno, Usages};
 use volhost_model::Pod;
 use volhost_runtime::{CallError, Capability, ErrorCase};
 
-use crate::lifecycle::{Lifecycle, Step};
+use crate::lifecycle::{Lifecycle, LifecycleStep};
 use crate::test_node::TestNode;
-use crate::verdict::{Called, Verdict, fail, not_applicable};
-use crate::watch::Plan;
+use crate::verdict::{CallResult, Verdict, fail, not_applicable};
+use crate::watch::HostCallPlan;
 
 /// What a volume without a capacity is taken for, in bytes.
 const USUAL: u64 = 64 << 20;
@@ -17,7 +17,7 @@ const USUAL: u64 = 64 << 20;
 const FAULT: (Errno, &str) = (Errno::IO, "EIO");
 
 /// A volume that is up, and how large it is to become.
-struct Growing {
+struct ExpandingVolume {
     lifecycle: Lifecycle,
     pod: Arc<Pod>,
     from: u64,
@@ -25,7 +25,7 @@ struct Growing {
 }
 
 /// Takes the volume up, on storage made anew.
-fn growing(test_node: &TestNode) -> Verdict<Growing> {
+fn growing(test_node: &TestNode) -> Verdict<ExpandingVolume> {
     if !test_node.plugin.exports(Capability::Expander) {
         return not_applicable("the plugin does not export expander");
     }
@@ -34,7 +34,7 @@ fn growing(test_node: &TestNode) -> Verdict<Growing> {
     test_node.make_storage_anew()?;
     test_node.bring_up(&lifecycle, &pod)?;
     let from = capacity(&lifecycle);
-    let volume = Growing { lifecycle, pod, from, to: from.saturating_mul(2) };
+    let volume = ExpandingVolume { lifecycle, pod, from, to: from.saturating_mul(2) };
     match volume.real(test_node)?.0 {
         // A folder of a disk, say.
         bytes if bytes == 0 || bytes >= volume.to => not_applicable("the volume has no size of its own"),
@@ -47,8 +47,8 @@ fn capacity(lifecycle: &Lifecycle) -> u64 {
     lifecycle.spec.persistent_volume.as_ref().and_then(|of| of.capacity).unwrap_or(USUAL)
 }
 
-impl Growing {
-    fn expand(&self, test_node: &TestNode, to: u64, plan: Plan) -> Verdict<Called<u64>> {
+impl ExpandingVolume {
+    fn expand(&self, test_node: &TestNode, to: u64, plan: HostCallPlan) -> Verdict<CallResult<u64>> {
         test_node.expand(&self.lifecycle, &self.pod, to, plan)
     }
 
@@ -85,7 +85,7 @@ impl Growing {
 
 /// The size that it has grown to. The plugin may say that it cannot, and the kernel that it may
 /// not: an ext4 that is mounted grows only with `CAP_SYS_RESOURCE`.
-fn grown(did: &str, called: Called<u64>) -> Verdict<u64> {
+fn grown(did: &str, called: CallResult<u64>) -> Verdict<u64> {
     match called.result {
         Ok(said) => Ok(said),
         Err(CallError::Plugin(said))
@@ -102,7 +102,7 @@ pub(super) fn grows(test_node: &TestNode) -> Verdict {
     let volume = growing(test_node)?;
     let (before, _) = volume.real(test_node)?;
     let did = format!("expand of a volume of {} bytes to {}", volume.from, volume.to);
-    let said = grown(&did, volume.expand(test_node, volume.to, Plan::Watch)?)?;
+    let said = grown(&did, volume.expand(test_node, volume.to, HostCallPlan::Watch)?)?;
     volume.check(test_node, &did, said, before)?;
     test_node.bring_down(&volume.lifecycle, &volume.pod)
 }
@@ -110,11 +110,11 @@ pub(super) fn grows(test_node: &TestNode) -> Verdict {
 /// E2: large enough already is done, and nothing shrinks.
 pub(super) fn large_enough(test_node: &TestNode) -> Verdict {
     let volume = growing(test_node)?;
-    let grown = grown("expand", volume.expand(test_node, volume.to, Plan::Watch)?)?;
+    let grown = grown("expand", volume.expand(test_node, volume.to, HostCallPlan::Watch)?)?;
     let before = volume.real(test_node)?;
     for to in [volume.to, volume.from, 1] {
         let did = format!("expand to {to} bytes of a volume that has {grown}");
-        let said = volume.expand(test_node, to, Plan::Watch)?.or_fail(&did)?;
+        let said = volume.expand(test_node, to, HostCallPlan::Watch)?.or_fail(&did)?;
         if said != grown {
             return fail(did, format!("{grown}"), format!("{said}"));
         }
@@ -130,21 +130,21 @@ pub(super) fn large_enough(test_node: &TestNode) -> Verdict {
 pub(super) fn crash_then_repeat(test_node: &TestNode) -> Verdict {
     each_host_call(test_node, |volume, at, name| {
         let (before, _) = volume.real(test_node)?;
-        let _ = volume.expand(test_node, volume.to, Plan::EndAt(at))?;
+        let _ = volume.expand(test_node, volume.to, HostCallPlan::EndAt(at))?;
         let did = format!("expand, ended where its host call {} would begin, {name}; then repeated", at + 1);
-        let said = volume.expand(test_node, volume.to, Plan::Watch)?.or_fail(&did)?;
+        let said = volume.expand(test_node, volume.to, HostCallPlan::Watch)?.or_fail(&did)?;
         volume.check(test_node, &did, said, before)
     })
 }
 
-/// E4: a fault is told, in the kernel's words, as none of the volume's, and a repeat comes to the
-/// same.
+/// E4: a fault is reported, in the kernel's words, as none of the volume's, and a repeat has the
+/// same result.
 pub(super) fn fault_then_repeat(test_node: &TestNode) -> Verdict {
     let (errno, word) = FAULT;
     each_host_call(test_node, |volume, at, name| {
         let (before, _) = volume.real(test_node)?;
         let did = format!("expand, its host call {}, {name}, failing with {word}", at + 1);
-        match volume.expand(test_node, volume.to, Plan::FailAt(at, errno))?.result {
+        match volume.expand(test_node, volume.to, HostCallPlan::FailAt(at, errno))?.result {
             Ok(said) => return volume.check(test_node, &did, said, before),
             Err(CallError::Plugin(said)) if said.case != ErrorCase::InvalidArgument && said.message.contains(word) => {}
             Err(CallError::Plugin(said)) => {
@@ -154,15 +154,15 @@ pub(super) fn fault_then_repeat(test_node: &TestNode) -> Verdict {
             Err(error) => return fail(did, "an error that the plugin answers", error.message()),
         }
         let did = format!("{did}; then repeated");
-        let said = volume.expand(test_node, volume.to, Plan::Watch)?.or_fail(&did)?;
+        let said = volume.expand(test_node, volume.to, HostCallPlan::Watch)?.or_fail(&did)?;
         volume.check(test_node, &did, said, before)
     })
 }
 
 /// For each host call of an undisturbed expand, on a volume made anew.
-fn each_host_call(test_node: &TestNode, check: impl Fn(&Growing, usize, &str) -> Verdict) -> Verdict {
+fn each_host_call(test_node: &TestNode, check: impl Fn(&ExpandingVolume, usize, &str) -> Verdict) -> Verdict {
     let volume = growing(test_node)?;
-    let called = volume.expand(test_node, volume.to, Plan::Watch)?;
+    let called = volume.expand(test_node, volume.to, HostCallPlan::Watch)?;
     let calls = called.calls.clone();
     grown("expand", called)?;
     for (at, call) in calls.iter().enumerate() {
@@ -177,11 +177,11 @@ pub(super) fn grows_as_a_device(test_node: &TestNode) -> Verdict {
     if !test_node.plugin.exports(Capability::Expander) {
         return not_applicable("the plugin does not export expander");
     }
-    let (lifecycle, pod) = (test_node.lifecycle_to(Step::MapDevice)?, test_node.pod("a")?);
+    let (lifecycle, pod) = (test_node.lifecycle_to(LifecycleStep::MapDevice)?, test_node.pod("a")?);
     test_node.bring_up(&lifecycle, &pod)?;
     let to = capacity(&lifecycle).saturating_mul(2);
     let did = format!("expand of a device to {to} bytes");
-    let said = grown(&did, test_node.expand(&lifecycle, &pod, to, Plan::Watch)?)?;
+    let said = grown(&did, test_node.expand(&lifecycle, &pod, to, HostCallPlan::Watch)?)?;
     let Some(device) = test_node.device(&lifecycle)?.or_fail("stage-device")? else {
         test_node.bring_down(&lifecycle, &pod)?;
         return not_applicable("each pod has a device of its own");

@@ -8,7 +8,7 @@ use volhost_runtime::{CallError, Capability, ErrorCase, Identified};
 
 use crate::test_node::TestNode;
 use crate::verdict::{Verdict, fail, not_applicable};
-use crate::watch::Plan;
+use crate::watch::HostCallPlan;
 
 /// A field that no plugin knows.
 const UNKNOWN: &str = "conformanceUnknown";
@@ -154,7 +154,7 @@ pub(super) fn edge_values(test_node: &TestNode) -> Verdict {
             }
             let lifecycle = test_node.lifecycle_of(VolumeSpec::clone(&spec))?;
             let Some(first) = lifecycle.steps.first() else { continue };
-            let called = test_node.advance(&lifecycle, *first, &pod, Plan::Watch)?;
+            let called = test_node.advance(&lifecycle, *first, &pod, HostCallPlan::Watch)?;
             if let Err(error) = &called.result
                 && error.is_misbehaviour()
             {
@@ -162,7 +162,7 @@ pub(super) fn edge_values(test_node: &TestNode) -> Verdict {
             }
             let did = format!("{} after {did}, then {}", first.down(), first.up());
             if called.result.is_ok() {
-                test_node.roll_back(&lifecycle, *first, &pod, Plan::Watch)?.or_fail(&did)?;
+                test_node.roll_back(&lifecycle, *first, &pod, HostCallPlan::Watch)?.or_fail(&did)?;
             }
         }
     }

@@ -1,8 +1,8 @@
 //! What a plugin uses up.
 
 use crate::test_node::TestNode;
-use crate::verdict::{Called, Verdict, fail};
-use crate::watch::Plan;
+use crate::verdict::{CallResult, Verdict, fail};
+use crate::watch::HostCallPlan;
 
 /// More host calls than this in one call are too many for any volume: the host allows a hundred
 /// times as many.
@@ -11,13 +11,13 @@ const HOST_CALLS: usize = 1000;
 const LINES: usize = 100;
 
 /// Brings the volume up and down, and checks each call.
-fn each(test_node: &TestNode, check: impl Fn(&str, &Called) -> Verdict) -> Verdict {
+fn each(test_node: &TestNode, check: impl Fn(&str, &CallResult) -> Verdict) -> Verdict {
     let (lifecycle, pod) = (test_node.lifecycle()?, test_node.pod("a")?);
     for step in lifecycle.steps.clone() {
-        check(step.up(), &test_node.advance(&lifecycle, step, &pod, Plan::Watch)?)?;
+        check(step.up(), &test_node.advance(&lifecycle, step, &pod, HostCallPlan::Watch)?)?;
     }
     for step in lifecycle.steps.iter().rev() {
-        check(step.down(), &test_node.roll_back(&lifecycle, *step, &pod, Plan::Watch)?)?;
+        check(step.down(), &test_node.roll_back(&lifecycle, *step, &pod, HostCallPlan::Watch)?)?;
     }
     Ok(())
 }

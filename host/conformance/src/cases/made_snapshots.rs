@@ -5,7 +5,7 @@ use volhost_runtime::{CallError, ErrorCase, MadeSnapshot, MadeVolume, WantedSnap
 use super::made_volumes::{create, refused, wanted};
 use crate::test_node::TestNode;
 use crate::verdict::{Verdict, fail, not_applicable};
-use crate::watch::Plan;
+use crate::watch::HostCallPlan;
 
 /// A volume to take snapshots of.
 fn volume(test_node: &TestNode, name: &str) -> Verdict<MadeVolume> {
@@ -37,7 +37,7 @@ fn check_gone(test_node: &TestNode, did: &str, id: &str) -> Verdict {
 /// V1: of the volume that was named, and found as it was answered.
 pub(super) fn is_found(test_node: &TestNode) -> Verdict {
     let volume = volume(test_node, "shown")?;
-    let made = test_node.create_snapshot(&of(&volume, "shown"), Plan::Watch).or_fail("create-snapshot")?;
+    let made = test_node.create_snapshot(&of(&volume, "shown"), HostCallPlan::Watch).or_fail("create-snapshot")?;
     if made.volume_id != volume.id {
         return fail("create-snapshot", format!("a snapshot of {}", volume.id), format!("{made:?}"));
     }
@@ -48,8 +48,8 @@ pub(super) fn is_found(test_node: &TestNode) -> Verdict {
 pub(super) fn idempotent(test_node: &TestNode) -> Verdict {
     let volume = volume(test_node, "again")?;
     let wanted = of(&volume, "again");
-    let first = test_node.create_snapshot(&wanted, Plan::Watch).or_fail("create-snapshot")?;
-    let second = test_node.create_snapshot(&wanted, Plan::Watch).or_fail("create-snapshot, twice")?;
+    let first = test_node.create_snapshot(&wanted, HostCallPlan::Watch).or_fail("create-snapshot")?;
+    let second = test_node.create_snapshot(&wanted, HostCallPlan::Watch).or_fail("create-snapshot, twice")?;
     if first == second {
         return Ok(());
     }
@@ -59,23 +59,23 @@ pub(super) fn idempotent(test_node: &TestNode) -> Verdict {
 /// V3: a name that another volume's snapshot has.
 pub(super) fn conflict(test_node: &TestNode) -> Verdict {
     let (one, other) = (volume(test_node, "one")?, volume(test_node, "other")?);
-    let made = test_node.create_snapshot(&of(&one, "taken"), Plan::Watch).or_fail("create-snapshot")?;
+    let made = test_node.create_snapshot(&of(&one, "taken"), HostCallPlan::Watch).or_fail("create-snapshot")?;
     let did = "create-snapshot under a name that a snapshot of another volume has";
-    refused(did, &ErrorCase::Conflict, test_node.create_snapshot(&of(&other, "taken"), Plan::Watch))?;
+    refused(did, &ErrorCase::Conflict, test_node.create_snapshot(&of(&other, "taken"), HostCallPlan::Watch))?;
     check_found(test_node, did, &made)
 }
 
 /// V6: ended at any host call and repeated, it is whole.
 pub(super) fn crash_then_repeat(test_node: &TestNode) -> Verdict {
     let volume = volume(test_node, "crash")?;
-    let called = test_node.create_snapshot(&of(&volume, "reference"), Plan::Watch);
+    let called = test_node.create_snapshot(&of(&volume, "reference"), HostCallPlan::Watch);
     let calls: Vec<String> = called.calls.iter().map(|call| call.name.clone()).collect();
     let usual = called.or_fail("create-snapshot")?;
     for (at, name) in calls.iter().enumerate() {
         let wanted = of(&volume, &format!("crash-{at}"));
-        let _ = test_node.create_snapshot(&wanted, Plan::EndAt(at));
+        let _ = test_node.create_snapshot(&wanted, HostCallPlan::EndAt(at));
         let did = format!("create-snapshot, ended where its host call {} would begin, {name}; then repeated", at + 1);
-        let made = test_node.create_snapshot(&wanted, Plan::Watch).or_fail(&did)?;
+        let made = test_node.create_snapshot(&wanted, HostCallPlan::Watch).or_fail(&did)?;
         check_found(test_node, &did, &made)?;
         if made.bytes != usual.bytes {
             return fail(did, format!("{} bytes", usual.bytes), format!("{}", made.bytes));
@@ -88,8 +88,8 @@ pub(super) fn crash_then_repeat(test_node: &TestNode) -> Verdict {
 pub(super) fn deleted(test_node: &TestNode) -> Verdict {
     let volume = volume(test_node, "kept")?;
     let before = test_node.snapshot()?;
-    let made = test_node.create_snapshot(&of(&volume, "gone"), Plan::Watch).or_fail("create-snapshot")?;
-    test_node.delete_snapshot(&made.id, Plan::Watch).or_fail("delete-snapshot")?;
+    let made = test_node.create_snapshot(&of(&volume, "gone"), HostCallPlan::Watch).or_fail("create-snapshot")?;
+    test_node.delete_snapshot(&made.id, HostCallPlan::Watch).or_fail("delete-snapshot")?;
     check_gone(test_node, "delete-snapshot", &made.id)?;
     match before.left_over(&test_node.snapshot()?, &before) {
         Some(what) => fail("create-snapshot; then delete-snapshot", "nothing more on the node than before", what),
@@ -100,16 +100,16 @@ pub(super) fn deleted(test_node: &TestNode) -> Verdict {
 /// V9: what is not there is deleted.
 pub(super) fn delete_idempotent(test_node: &TestNode) -> Verdict {
     let volume = volume(test_node, "twice")?;
-    let made = test_node.create_snapshot(&of(&volume, "twice"), Plan::Watch).or_fail("create-snapshot")?;
-    test_node.delete_snapshot(&made.id, Plan::Watch).or_fail("delete-snapshot")?;
-    test_node.delete_snapshot(&made.id, Plan::Watch).or_fail("delete-snapshot, twice")
+    let made = test_node.create_snapshot(&of(&volume, "twice"), HostCallPlan::Watch).or_fail("create-snapshot")?;
+    test_node.delete_snapshot(&made.id, HostCallPlan::Watch).or_fail("delete-snapshot")?;
+    test_node.delete_snapshot(&made.id, HostCallPlan::Watch).or_fail("delete-snapshot, twice")
 }
 
 /// V12: a volume of a snapshot is as large as it at least, and of one that is not there, none is
 /// made.
 pub(super) fn volume_of_a_snapshot(test_node: &TestNode) -> Verdict {
     let volume = volume(test_node, "source")?;
-    let made = test_node.create_snapshot(&of(&volume, "source"), Plan::Watch).or_fail("create-snapshot")?;
+    let made = test_node.create_snapshot(&of(&volume, "source"), HostCallPlan::Watch).or_fail("create-snapshot")?;
     let of_it = |name: &str| {
         let source_snapshot = Some(made.id.clone());
         wanted(test_node, name).map(|wanted| WantedVolume { required_bytes: None, source_snapshot, ..wanted })
@@ -118,8 +118,8 @@ pub(super) fn volume_of_a_snapshot(test_node: &TestNode) -> Verdict {
     if restored.capacity != 0 && restored.capacity < made.bytes {
         return fail("create of a snapshot", format!("{} bytes at least", made.bytes), format!("{restored:?}"));
     }
-    test_node.delete_snapshot(&made.id, Plan::Watch).or_fail("delete-snapshot")?;
+    test_node.delete_snapshot(&made.id, HostCallPlan::Watch).or_fail("delete-snapshot")?;
     let did = "create of a snapshot that is not there any more";
-    refused(did, &ErrorCase::NotFound, test_node.create_volume(&of_it("late")?, Plan::Watch))?;
+    refused(did, &ErrorCase::NotFound, test_node.create_volume(&of_it("late")?, HostCallPlan::Watch))?;
     test_node.find_volume(&restored.id).or_fail("find of a volume whose snapshot was deleted").map(|_| ())
 }

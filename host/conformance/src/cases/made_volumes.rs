@@ -6,8 +6,8 @@ use volhost_kernel::Errno;
 use volhost_runtime::{CallError, ErrorCase, MadeVolume, WantedVolume};
 
 use crate::test_node::TestNode;
-use crate::verdict::{Called, Verdict, fail, not_applicable};
-use crate::watch::Plan;
+use crate::verdict::{CallResult, Verdict, fail, not_applicable};
+use crate::watch::HostCallPlan;
 
 /// The word of the fault that is injected.
 pub(super) const FAULT: (Errno, &str) = (Errno::IO, "EIO");
@@ -39,7 +39,7 @@ pub(super) fn wanted(test_node: &TestNode, name: &str) -> Verdict<WantedVolume> 
 }
 
 pub(super) fn create(test_node: &TestNode, wanted: &WantedVolume) -> Verdict<MadeVolume> {
-    test_node.create_volume(wanted, Plan::Watch).or_fail("create")
+    test_node.create_volume(wanted, HostCallPlan::Watch).or_fail("create")
 }
 
 /// The size that is asked for.
@@ -80,7 +80,7 @@ pub(super) fn check_gone(test_node: &TestNode, did: &str, id: &str) -> Verdict {
 }
 
 /// An error of this kind.
-pub(super) fn refused<T: std::fmt::Debug>(did: &str, expected: &ErrorCase, called: Called<T>) -> Verdict<String> {
+pub(super) fn refused<T: std::fmt::Debug>(did: &str, expected: &ErrorCase, called: CallResult<T>) -> Verdict<String> {
     match called.result {
         Err(CallError::Plugin(said)) if said.case == *expected => Ok(said.message),
         Err(CallError::Plugin(said)) => {
@@ -144,7 +144,7 @@ pub(super) fn conflict(test_node: &TestNode) -> Verdict {
     let larger = size(&wanted).saturating_mul(8);
     let other = WantedVolume { required_bytes: Some(larger), limit_bytes: None, ..wanted };
     let did = format!("create of {larger} bytes under a name that is taken");
-    refused(&did, &ErrorCase::Conflict, test_node.create_volume(&other, Plan::Watch))?;
+    refused(&did, &ErrorCase::Conflict, test_node.create_volume(&other, HostCallPlan::Watch))?;
     check_found(test_node, &did, &made)
 }
 
@@ -155,7 +155,7 @@ pub(super) fn unknown_parameter(test_node: &TestNode) -> Verdict {
     wanted.parameters.insert(UNKNOWN.to_owned(), "1".to_owned());
     let before = listed(test_node, 100)?;
     let did = format!("create with the parameter {UNKNOWN}");
-    let said = refused(&did, &ErrorCase::InvalidArgument, test_node.create_volume(&wanted, Plan::Watch))?;
+    let said = refused(&did, &ErrorCase::InvalidArgument, test_node.create_volume(&wanted, HostCallPlan::Watch))?;
     if !said.contains(UNKNOWN) {
         return fail(did, format!("a text that names {UNKNOWN}"), said);
     }
@@ -168,7 +168,7 @@ pub(super) fn out_of_range(test_node: &TestNode) -> Verdict {
     let wanted = WantedVolume { required_bytes: Some(TOO_LARGE), limit_bytes: None, ..wanted(test_node, "large")? };
     let before = listed(test_node, 100)?;
     let did = format!("create of {TOO_LARGE} bytes");
-    refused(&did, &ErrorCase::Other("OUT_OF_RANGE".to_owned()), test_node.create_volume(&wanted, Plan::Watch))?;
+    refused(&did, &ErrorCase::Other("OUT_OF_RANGE".to_owned()), test_node.create_volume(&wanted, HostCallPlan::Watch))?;
     let after = listed(test_node, 100)?;
     if before == after { Ok(()) } else { fail(did, format!("nothing is made: {before:?}"), format!("{after:?}")) }
 }
@@ -178,9 +178,9 @@ pub(super) fn create_crash_then_repeat(test_node: &TestNode) -> Verdict {
     for (at, name) in host_calls_of_create(test_node)?.iter().enumerate() {
         let wanted = wanted(test_node, &format!("crash-{at}"))?;
         let before = listed(test_node, 100)?.len();
-        let _ = test_node.create_volume(&wanted, Plan::EndAt(at));
+        let _ = test_node.create_volume(&wanted, HostCallPlan::EndAt(at));
         let did = format!("create, ended where its host call {} would begin, {name}; then repeated", at + 1);
-        let made = test_node.create_volume(&wanted, Plan::Watch).or_fail(&did)?;
+        let made = test_node.create_volume(&wanted, HostCallPlan::Watch).or_fail(&did)?;
         check_found(test_node, &did, &made)?;
         let more = listed(test_node, 100)?.len().saturating_sub(before);
         if more != 1 {
@@ -195,12 +195,12 @@ pub(super) fn create_fault_then_repeat(test_node: &TestNode) -> Verdict {
     for (at, name) in host_calls_of_create(test_node)?.iter().enumerate() {
         let wanted = wanted(test_node, &format!("fault-{at}"))?;
         let did = format!("create, its host call {}, {name}, failing with {}", at + 1, FAULT.1);
-        match test_node.create_volume(&wanted, Plan::FailAt(at, FAULT.0)).result {
+        match test_node.create_volume(&wanted, HostCallPlan::FailAt(at, FAULT.0)).result {
             Ok(made) => check_found(test_node, &did, &made)?,
             Err(error) => is_told(&did, &error)?,
         }
         let did = format!("{did}; then repeated");
-        let made = test_node.create_volume(&wanted, Plan::Watch).or_fail(&did)?;
+        let made = test_node.create_volume(&wanted, HostCallPlan::Watch).or_fail(&did)?;
         check_found(test_node, &did, &made)?;
     }
     Ok(())
@@ -208,7 +208,7 @@ pub(super) fn create_fault_then_repeat(test_node: &TestNode) -> Verdict {
 
 /// The host calls of an undisturbed `create`.
 fn host_calls_of_create(test_node: &TestNode) -> Verdict<Vec<String>> {
-    let called = test_node.create_volume(&wanted(test_node, "reference")?, Plan::Watch);
+    let called = test_node.create_volume(&wanted(test_node, "reference")?, HostCallPlan::Watch);
     let names = called.calls.iter().map(|call| call.name.clone()).collect();
     called.or_fail("create").map(|_| names)
 }
@@ -216,7 +216,7 @@ fn host_calls_of_create(test_node: &TestNode) -> Verdict<Vec<String>> {
 /// The host calls of an undisturbed `delete`.
 fn host_calls_of_delete(test_node: &TestNode) -> Verdict<Vec<String>> {
     let made = create(test_node, &wanted(test_node, "reference")?)?;
-    let called = test_node.delete_volume(&made.id, Plan::Watch);
+    let called = test_node.delete_volume(&made.id, HostCallPlan::Watch);
     let names = called.calls.iter().map(|call| call.name.clone()).collect();
     called.or_fail("delete").map(|()| names)
 }
@@ -226,10 +226,10 @@ pub(super) fn deleted(test_node: &TestNode) -> Verdict {
     let wanted = wanted(test_node, "gone")?;
     // What a plugin makes for all of its volumes may stay.
     let first = create(test_node, &WantedVolume { name: "conformance-first".to_owned(), ..wanted.clone() })?;
-    test_node.delete_volume(&first.id, Plan::Watch).or_fail("delete")?;
+    test_node.delete_volume(&first.id, HostCallPlan::Watch).or_fail("delete")?;
     let before = test_node.snapshot()?;
     let made = create(test_node, &wanted)?;
-    test_node.delete_volume(&made.id, Plan::Watch).or_fail("delete")?;
+    test_node.delete_volume(&made.id, HostCallPlan::Watch).or_fail("delete")?;
     check_gone(test_node, "delete", &made.id)?;
     let ids = listed(test_node, 100)?;
     if ids.contains(&made.id) {
@@ -244,19 +244,19 @@ pub(super) fn deleted(test_node: &TestNode) -> Verdict {
 /// V9: what is not there is deleted.
 pub(super) fn delete_idempotent(test_node: &TestNode) -> Verdict {
     let made = create(test_node, &wanted(test_node, "twice")?)?;
-    test_node.delete_volume(&made.id, Plan::Watch).or_fail("delete")?;
-    test_node.delete_volume(&made.id, Plan::Watch).or_fail("delete, twice")?;
+    test_node.delete_volume(&made.id, HostCallPlan::Watch).or_fail("delete")?;
+    test_node.delete_volume(&made.id, HostCallPlan::Watch).or_fail("delete, twice")?;
     let never = format!("{}-never", made.id);
-    test_node.delete_volume(&never, Plan::Watch).or_fail("delete of a volume that never was")
+    test_node.delete_volume(&never, HostCallPlan::Watch).or_fail("delete of a volume that never was")
 }
 
 /// V6, of `delete`.
 pub(super) fn delete_crash_then_repeat(test_node: &TestNode) -> Verdict {
     for (at, name) in host_calls_of_delete(test_node)?.iter().enumerate() {
         let made = create(test_node, &wanted(test_node, &format!("crash-{at}"))?)?;
-        let _ = test_node.delete_volume(&made.id, Plan::EndAt(at));
+        let _ = test_node.delete_volume(&made.id, HostCallPlan::EndAt(at));
         let did = format!("delete, ended where its host call {} would begin, {name}; then repeated", at + 1);
-        test_node.delete_volume(&made.id, Plan::Watch).or_fail(&did)?;
+        test_node.delete_volume(&made.id, HostCallPlan::Watch).or_fail(&did)?;
         check_gone(test_node, &did, &made.id)?;
     }
     Ok(())
@@ -267,12 +267,12 @@ pub(super) fn delete_fault_then_repeat(test_node: &TestNode) -> Verdict {
     for (at, name) in host_calls_of_delete(test_node)?.iter().enumerate() {
         let made = create(test_node, &wanted(test_node, &format!("fault-{at}"))?)?;
         let did = format!("delete, its host call {}, {name}, failing with {}", at + 1, FAULT.1);
-        match test_node.delete_volume(&made.id, Plan::FailAt(at, FAULT.0)).result {
+        match test_node.delete_volume(&made.id, HostCallPlan::FailAt(at, FAULT.0)).result {
             Ok(()) => check_gone(test_node, &did, &made.id)?,
             Err(error) => is_told(&did, &error)?,
         }
         let did = format!("{did}; then repeated");
-        test_node.delete_volume(&made.id, Plan::Watch).or_fail(&did)?;
+        test_node.delete_volume(&made.id, HostCallPlan::Watch).or_fail(&did)?;
         check_gone(test_node, &did, &made.id)?;
     }
     Ok(())
@@ -313,7 +313,7 @@ pub(super) fn grows(test_node: &TestNode) -> Verdict {
     let made = create(test_node, &wanted)?;
     let to = size(&wanted).saturating_mul(2);
     let did = format!("expand of a made volume to {to} bytes");
-    let said = test_node.expand_volume(&made.id, to, Plan::Watch).or_fail(&did)?;
+    let said = test_node.expand_volume(&made.id, to, HostCallPlan::Watch).or_fail(&did)?;
     let found = test_node.find_volume(&made.id).or_fail("find")?;
     if found.capacity != 0 && found.capacity != said {
         return fail(format!("{did}; then find"), format!("{said} bytes"), format!("{} bytes", found.capacity));
@@ -325,10 +325,11 @@ pub(super) fn grows(test_node: &TestNode) -> Verdict {
 pub(super) fn large_enough(test_node: &TestNode) -> Verdict {
     let wanted = wanted(test_node, "enough")?;
     let made = create(test_node, &wanted)?;
-    let large = test_node.expand_volume(&made.id, size(&wanted).saturating_mul(2), Plan::Watch).or_fail("expand")?;
+    let large =
+        test_node.expand_volume(&made.id, size(&wanted).saturating_mul(2), HostCallPlan::Watch).or_fail("expand")?;
     for to in [large, size(&wanted), 1] {
         let did = format!("expand to {to} bytes of a made volume that has {large}");
-        let said = test_node.expand_volume(&made.id, to, Plan::Watch).or_fail(&did)?;
+        let said = test_node.expand_volume(&made.id, to, HostCallPlan::Watch).or_fail(&did)?;
         let found = test_node.find_volume(&made.id).or_fail("find")?.capacity;
         if said != large || (found != 0 && found != large) {
             return fail(did, format!("{large} bytes, as before"), format!("{said} answered, {found} found"));
@@ -341,14 +342,14 @@ pub(super) fn large_enough(test_node: &TestNode) -> Verdict {
 pub(super) fn expand_crash_then_repeat(test_node: &TestNode) -> Verdict {
     let to = size(&wanted(test_node, "reference")?).saturating_mul(2);
     let made = create(test_node, &wanted(test_node, "reference")?)?;
-    let called = test_node.expand_volume(&made.id, to, Plan::Watch);
+    let called = test_node.expand_volume(&made.id, to, HostCallPlan::Watch);
     let calls: Vec<String> = called.calls.iter().map(|call| call.name.clone()).collect();
     let usual = called.or_fail("expand")?;
     for (at, name) in calls.iter().enumerate() {
         let made = create(test_node, &wanted(test_node, &format!("crash-{at}"))?)?;
-        let _ = test_node.expand_volume(&made.id, to, Plan::EndAt(at));
+        let _ = test_node.expand_volume(&made.id, to, HostCallPlan::EndAt(at));
         let did = format!("expand, ended where its host call {} would begin, {name}; then repeated", at + 1);
-        let said = test_node.expand_volume(&made.id, to, Plan::Watch).or_fail(&did)?;
+        let said = test_node.expand_volume(&made.id, to, HostCallPlan::Watch).or_fail(&did)?;
         let found = test_node.find_volume(&made.id).or_fail(&did)?.capacity;
         if said != usual || (found != 0 && found != usual) {
             return fail(did, format!("{usual} bytes"), format!("{said} answered, {found} found"));

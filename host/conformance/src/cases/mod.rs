@@ -18,17 +18,17 @@ mod stats;
 mod steps;
 mod unpublish;
 
-use crate::lifecycle::Step;
+use crate::lifecycle::LifecycleStep;
 use crate::test_node::TestNode;
 use crate::verdict::Verdict;
 
 /// What a case does.
 #[derive(Clone, Copy)]
-pub(crate) enum Work {
+pub(crate) enum CaseBody {
     /// Something of its own.
     Own(fn(&TestNode) -> Verdict),
     /// One check for each step.
-    OnStep(Step, fn(&TestNode, Step) -> Verdict),
+    OnStep(LifecycleStep, fn(&TestNode, LifecycleStep) -> Verdict),
 }
 
 /// One case.
@@ -38,24 +38,29 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     /// The number of the sentence that it checks.
     pub(crate) sentence: &'static str,
-    pub(crate) work: Work,
+    pub(crate) work: CaseBody,
 }
 
 impl Case {
     pub(crate) fn run(&self, test_node: &TestNode) -> Verdict {
         match self.work {
-            Work::Own(run) => run(test_node),
-            Work::OnStep(step, run) => run(test_node, step),
+            CaseBody::Own(run) => run(test_node),
+            CaseBody::OnStep(step, run) => run(test_node, step),
         }
     }
 }
 
 const fn own(name: &'static str, sentence: &'static str, run: fn(&TestNode) -> Verdict) -> Case {
-    Case { name, sentence, work: Work::Own(run) }
+    Case { name, sentence, work: CaseBody::Own(run) }
 }
 
-const fn on(name: &'static str, sentence: &'static str, step: Step, run: fn(&TestNode, Step) -> Verdict) -> Case {
-    Case { name, sentence, work: Work::OnStep(step, run) }
+const fn on(
+    name: &'static str,
+    sentence: &'static str,
+    step: LifecycleStep,
+    run: fn(&TestNode, LifecycleStep) -> Verdict,
+) -> Case {
+    Case { name, sentence, work: CaseBody::OnStep(step, run) }
 }
 
 /// The cases of every step, under the names of the step's two functions.
@@ -200,11 +205,11 @@ const OF_THEIR_OWN: &[Case] = &[
 /// Every case, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = Case> {
     let steps = [
-        on_step!(Step::Attach, "attach", "detach"),
-        on_step!(Step::Stage, "stage", "unstage"),
-        on_step!(Step::Publish, "publish", "unpublish"),
-        on_step!(Step::StageDevice, "stage-device", "unstage-device"),
-        on_step!(Step::MapDevice, "map-device", "unmap-device"),
+        on_step!(LifecycleStep::Attach, "attach", "detach"),
+        on_step!(LifecycleStep::Stage, "stage", "unstage"),
+        on_step!(LifecycleStep::Publish, "publish", "unpublish"),
+        on_step!(LifecycleStep::StageDevice, "stage-device", "unstage-device"),
+        on_step!(LifecycleStep::MapDevice, "map-device", "unmap-device"),
     ];
     OF_THEIR_OWN.iter().copied().chain(steps.into_iter().flatten())
 }

@@ -8,10 +8,10 @@ use volhost_model::Pod;
 use volhost_runtime::{CallError, ErrorCase};
 
 use super::data;
-use crate::lifecycle::Step;
+use crate::lifecycle::LifecycleStep;
 use crate::test_node::TestNode;
 use crate::verdict::{Verdict, fail, not_applicable};
-use crate::watch::Plan;
+use crate::watch::HostCallPlan;
 
 /// A mount option that no volume has by itself.
 const OPTION: &str = "nodiratime";
@@ -34,7 +34,7 @@ pub(super) fn read_only(test_node: &TestNode) -> Verdict {
     for again in [false, true] {
         if again {
             test_node
-                .advance(&lifecycle, Step::Publish, &pod, Plan::Watch)?
+                .advance(&lifecycle, LifecycleStep::Publish, &pod, HostCallPlan::Watch)?
                 .or_fail("publish again of the volume, read-only")?;
         }
         if data::write(test_node, &lifecycle, &pod).is_ok() {
@@ -44,7 +44,7 @@ pub(super) fn read_only(test_node: &TestNode) -> Verdict {
     test_node.bring_down(&lifecycle, &pod)
 }
 
-/// M13: a PersistentVolume's mount options hold on the mount.
+/// M13: a PersistentVolume's mount options apply to the mount.
 pub(super) fn mount_options(test_node: &TestNode) -> Verdict {
     if !test_node.plugin.info().accepts_mount_options {
         return not_applicable("the plugin does not accept mount options");
@@ -57,7 +57,7 @@ pub(super) fn mount_options(test_node: &TestNode) -> Verdict {
     let (lifecycle, pod, did) =
         (test_node.lifecycle_of(spec)?, test_node.pod("a")?, format!("publish with the mount option {OPTION}"));
     test_node.bring_up(&lifecycle, &pod)?;
-    match test_node.target(&lifecycle, Step::Publish, &pod)? {
+    match test_node.target(&lifecycle, LifecycleStep::Publish, &pod)? {
         Some((found, _)) if found.options.iter().any(|option| option == OPTION) => {
             test_node.bring_down(&lifecycle, &pod)
         }
@@ -78,7 +78,9 @@ pub(super) fn fs_group(test_node: &TestNode) -> Verdict {
     let did = format!("publish for a pod with the fsGroup {GROUP}");
     for again in [false, true] {
         if again {
-            test_node.advance(&lifecycle, Step::Publish, &pod, Plan::Watch)?.or_fail(&format!("{did}, again"))?;
+            test_node
+                .advance(&lifecycle, LifecycleStep::Publish, &pod, HostCallPlan::Watch)?
+                .or_fail(&format!("{did}, again"))?;
         }
         let found = fs::metadata(&path).or_else(|error| fail(&*did, "the volume is published", error.to_string()))?;
         let (mode, group) = (found.permissions().mode() & 0o7777, found.gid());
@@ -90,7 +92,8 @@ pub(super) fn fs_group(test_node: &TestNode) -> Verdict {
             (false, false) => 0o4,
         };
         if bits & needed != needed {
-            let way_out = "if its files are nobody's to give, say `expect: { fsGroup: false }` in the case file";
+            let way_out =
+                "if the plugin cannot change the group of its files, say `expect: { fsGroup: false }` in the case file";
             let found = format!("mode {mode:o}, group {group}; {way_out}");
             return fail(did, format!("the group {GROUP} may use the volume"), found);
         }
@@ -116,7 +119,7 @@ pub(super) fn unknown_mount_option(test_node: &TestNode) -> Verdict {
     }
     let (lifecycle, pod) = (test_node.lifecycle_of((*spec).clone())?, test_node.pod("a")?);
     for step in lifecycle.steps.clone() {
-        if let Err(error) = test_node.advance(&lifecycle, step, &pod, Plan::Watch)?.result {
+        if let Err(error) = test_node.advance(&lifecycle, step, &pod, HostCallPlan::Watch)?.result {
             return names(&did, NONSENSE, &error);
         }
     }

@@ -6,10 +6,10 @@ use volhost_model::Pod;
 use volhost_runtime::{CallError, Capability, ErrorCase};
 
 use super::made_volumes::{FAULT, is_told, refused};
-use crate::lifecycle::{Lifecycle, Step};
+use crate::lifecycle::{Lifecycle, LifecycleStep};
 use crate::test_node::TestNode;
-use crate::verdict::{Called, Verdict, fail, not_applicable};
-use crate::watch::Plan;
+use crate::verdict::{CallResult, Verdict, fail, not_applicable};
+use crate::watch::HostCallPlan;
 
 /// The access modes of a volume that one node has at a time.
 const OF_ONE_NODE: [&str; 2] = ["ReadWriteOnce", "ReadWriteOncePod"];
@@ -29,7 +29,7 @@ impl OtherNode {
         if !test_node.plugin.exports(Capability::OtherNodes) {
             return not_applicable("the plugin does not export other-nodes");
         }
-        let (lifecycle, pod) = (test_node.lifecycle_to(Step::Attach)?, test_node.pod("a")?);
+        let (lifecycle, pod) = (test_node.lifecycle_to(LifecycleStep::Attach)?, test_node.pod("a")?);
         match test_node.case.other_nodes.first() {
             Some(node) => Ok(Self { lifecycle, pod, node: node.clone() }),
             None => not_applicable("the case file names no `otherNodes`, which the storage knows"),
@@ -50,11 +50,11 @@ impl OtherNode {
 
     /// Takes the volume away from the other node, which this one knows by that name.
     fn detach_from(&self, test_node: &TestNode, name: &str, did: &str) -> Verdict {
-        test_node.detach_from(&self.lifecycle, name, Plan::Watch).or_fail(did)
+        test_node.detach_from(&self.lifecycle, name, HostCallPlan::Watch).or_fail(did)
     }
 
     fn attach_here(&self, test_node: &TestNode, did: &str) -> Verdict {
-        test_node.advance(&self.lifecycle, Step::Attach, &self.pod, Plan::Watch)?.or_fail(did)
+        test_node.advance(&self.lifecycle, LifecycleStep::Attach, &self.pod, HostCallPlan::Watch)?.or_fail(did)
     }
 
     /// No other node has the volume.
@@ -88,8 +88,8 @@ fn attach_for(test_node: &TestNode, node: &str, lifecycle: &Lifecycle) -> Verdic
 fn check_attached(test_node: &TestNode, node: &str, lifecycle: &Lifecycle, did: &str, wanted: bool) -> Verdict {
     let did = format!("{did}; then are-attached for node {node}");
     match test_node.is_attached_for(node, lifecycle) {
-        Called { result: Ok(found), .. } if found == wanted => Ok(()),
-        Called { result: Err(CallError::Plugin(said)), .. } if said.case == ErrorCase::Unsupported => Ok(()),
+        CallResult { result: Ok(found), .. } if found == wanted => Ok(()),
+        CallResult { result: Err(CallError::Plugin(said)), .. } if said.case == ErrorCase::Unsupported => Ok(()),
         called => {
             let found = called.or_fail(&did)?;
             fail(did, format!("[{wanted}]"), format!("[{found}]"))
@@ -152,11 +152,11 @@ pub(super) fn for_the_named_node(test_node: &TestNode) -> Verdict {
         return fail(format!("{did}, again"), first, again);
     }
     other_node.check_kept(test_node, &did, &name)?;
-    if test_node.is_up(lifecycle, Step::Attach, &other_node.pod)? == Some(true) {
+    if test_node.is_up(lifecycle, LifecycleStep::Attach, &other_node.pod)? == Some(true) {
         return fail(format!("{did}; then are-attached for this node"), "[false]", "[true]");
     }
     let did = format!("{did}; then detach for this node");
-    test_node.roll_back(lifecycle, Step::Attach, &other_node.pod, Plan::Watch)?.or_fail(&did)?;
+    test_node.roll_back(lifecycle, LifecycleStep::Attach, &other_node.pod, HostCallPlan::Watch)?.or_fail(&did)?;
     other_node.check_kept(test_node, &did, &name)
 }
 
@@ -169,7 +169,8 @@ pub(super) fn conflict(test_node: &TestNode) -> Verdict {
     }
     let name = other_node.attach(test_node)?;
     let did = format!("attach of a volume that node {} has", other_node.node);
-    let called = test_node.advance(&other_node.lifecycle, Step::Attach, &other_node.pod, Plan::Watch)?;
+    let called =
+        test_node.advance(&other_node.lifecycle, LifecycleStep::Attach, &other_node.pod, HostCallPlan::Watch)?;
     let said = refused(&did, &ErrorCase::Conflict, called)?;
     if !said.contains(&name) {
         return fail(did, format!("a text that names {name}"), said);
@@ -203,7 +204,7 @@ pub(super) fn detached_from_twice(test_node: &TestNode) -> Verdict {
     other_node.attach_here(test_node, "attach")?;
     let did = format!("detach-from {name} of a volume that this node has");
     other_node.detach_from(test_node, &name, &did)?;
-    if test_node.is_up(&other_node.lifecycle, Step::Attach, &other_node.pod)? == Some(false) {
+    if test_node.is_up(&other_node.lifecycle, LifecycleStep::Attach, &other_node.pod)? == Some(false) {
         return fail(format!("{did}; then are-attached for this node"), "[true]", "[false]");
     }
     test_node.bring_down(&other_node.lifecycle, &other_node.pod)
@@ -225,7 +226,7 @@ pub(super) fn others_stay(test_node: &TestNode) -> Verdict {
 /// The host calls of an undisturbed `detach-from`, and the name of the node that had the volume.
 fn reference(test_node: &TestNode, other_node: &OtherNode) -> Verdict<(String, Vec<String>)> {
     let name = other_node.attach(test_node)?;
-    let called = test_node.detach_from(&other_node.lifecycle, &name, Plan::Watch);
+    let called = test_node.detach_from(&other_node.lifecycle, &name, HostCallPlan::Watch);
     let calls = called.calls.iter().map(|call| call.name.clone()).collect();
     called.or_fail(&format!("detach-from {name}")).map(|()| (name, calls))
 }
@@ -236,7 +237,7 @@ pub(super) fn crash_then_repeat(test_node: &TestNode) -> Verdict {
     let (name, calls) = reference(test_node, &other_node)?;
     for (at, call) in calls.iter().enumerate() {
         other_node.attach(test_node)?;
-        let _ = test_node.detach_from(&other_node.lifecycle, &name, Plan::EndAt(at));
+        let _ = test_node.detach_from(&other_node.lifecycle, &name, HostCallPlan::EndAt(at));
         let did =
             format!("detach-from {name}, ended where its host call {} would begin, {call}; then repeated", at + 1);
         other_node.detach_from(test_node, &name, &did)?;
@@ -252,7 +253,7 @@ pub(super) fn fault_then_repeat(test_node: &TestNode) -> Verdict {
     for (at, call) in calls.iter().enumerate() {
         other_node.attach(test_node)?;
         let did = format!("detach-from {name}, its host call {}, {call}, failing with {}", at + 1, FAULT.1);
-        match test_node.detach_from(&other_node.lifecycle, &name, Plan::FailAt(at, FAULT.0)).result {
+        match test_node.detach_from(&other_node.lifecycle, &name, HostCallPlan::FailAt(at, FAULT.0)).result {
             Ok(()) => other_node.check_free(test_node, &did)?,
             Err(error) => is_told(&did, &error)?,
         }

@@ -8,10 +8,10 @@ use volhost_kernel::{Detach, Kernel};
 use volhost_model::SpecName;
 
 use super::data::{self, writable};
-use crate::lifecycle::Step;
+use crate::lifecycle::LifecycleStep;
 use crate::test_node::TestNode;
 use crate::verdict::{Verdict, fail, not_applicable};
-use crate::watch::Plan;
+use crate::watch::HostCallPlan;
 
 /// The longest name of a volume in a pod, in bytes, and the longest of a PersistentVolume.
 const NAME_BYTES: usize = 63;
@@ -23,7 +23,7 @@ const LEFT_FOLDER_MODE: u32 = 0o750;
 pub(super) fn is_published(test_node: &TestNode) -> Verdict {
     let (lifecycle, pod) = (test_node.lifecycle()?, test_node.pod("a")?);
     test_node.bring_up(&lifecycle, &pod)?;
-    let Some((found, _)) = test_node.target(&lifecycle, Step::Publish, &pod)? else {
+    let Some((found, _)) = test_node.target(&lifecycle, LifecycleStep::Publish, &pod)? else {
         return fail("publish", "a folder or a mount at the target", "nothing is there");
     };
     if let Some(kind) = test_node.case.expect.kind.as_ref().filter(|kind| **kind != found.kind) {
@@ -54,19 +54,19 @@ pub(super) fn is_published(test_node: &TestNode) -> Verdict {
 pub(super) fn over_an_empty_folder(test_node: &TestNode) -> Verdict {
     let (lifecycle, pod) = (test_node.lifecycle()?, test_node.pod("a")?);
     test_node.bring_up(&lifecycle, &pod)?;
-    let usual = test_node.target(&lifecycle, Step::Publish, &pod)?.map(|(found, _)| found);
+    let usual = test_node.target(&lifecycle, LifecycleStep::Publish, &pod)?.map(|(found, _)| found);
     if !test_node.volume_path(&lifecycle, &pod).is_dir() {
         return not_applicable("the volume is no folder");
     }
-    test_node.roll_back(&lifecycle, Step::Publish, &pod, Plan::Watch)?.or_fail("unpublish")?;
+    test_node.roll_back(&lifecycle, LifecycleStep::Publish, &pod, HostCallPlan::Watch)?.or_fail("unpublish")?;
     let place = test_node.volume_place(&lifecycle, &pod)?;
     test_node
         .kernel
         .make_folder(&place.parent, &place.name, LEFT_FOLDER_MODE, None)
         .or_else(|error| fail("made a folder at the target", "ok", error.to_string()))?;
     let did = "publish where an empty folder was left at the target";
-    test_node.advance(&lifecycle, Step::Publish, &pod, Plan::Watch)?.or_fail(did)?;
-    match (usual, test_node.target(&lifecycle, Step::Publish, &pod)?) {
+    test_node.advance(&lifecycle, LifecycleStep::Publish, &pod, HostCallPlan::Watch)?.or_fail(did)?;
+    match (usual, test_node.target(&lifecycle, LifecycleStep::Publish, &pod)?) {
         (Some(usual), Some((now, _))) => match usual.difference(&now) {
             Some(difference) => fail(did, "the volume as always", difference),
             None => test_node.bring_down(&lifecycle, &pod),
@@ -79,7 +79,7 @@ pub(super) fn over_an_empty_folder(test_node: &TestNode) -> Verdict {
 pub(super) fn remounts(test_node: &TestNode) -> Verdict {
     let (lifecycle, pod) = (test_node.lifecycle()?, test_node.pod("a")?);
     test_node.bring_up(&lifecycle, &pod)?;
-    let Some((usual, mounts)) = test_node.target(&lifecycle, Step::Publish, &pod)? else {
+    let Some((usual, mounts)) = test_node.target(&lifecycle, LifecycleStep::Publish, &pod)? else {
         return fail("publish", "the volume is published", "it is not");
     };
     if mounts.is_empty() {
@@ -92,8 +92,8 @@ pub(super) fn remounts(test_node: &TestNode) -> Verdict {
     };
     unmount()?;
     let did = "publish after another process unmounted the volume";
-    test_node.advance(&lifecycle, Step::Publish, &pod, Plan::Watch)?.or_fail(did)?;
-    match test_node.target(&lifecycle, Step::Publish, &pod)? {
+    test_node.advance(&lifecycle, LifecycleStep::Publish, &pod, HostCallPlan::Watch)?.or_fail(did)?;
+    match test_node.target(&lifecycle, LifecycleStep::Publish, &pod)? {
         Some((now, _)) => {
             if let Some(difference) = usual.difference(&now) {
                 return fail(did, "the volume as before", difference);
@@ -103,7 +103,7 @@ pub(super) fn remounts(test_node: &TestNode) -> Verdict {
     }
     unmount()?;
     test_node
-        .roll_back(&lifecycle, Step::Publish, &pod, Plan::Watch)?
+        .roll_back(&lifecycle, LifecycleStep::Publish, &pod, HostCallPlan::Watch)?
         .or_fail("unpublish after another process unmounted the volume")?;
     test_node.bring_down(&lifecycle, &pod)
 }
@@ -114,15 +114,15 @@ pub(super) fn two_pods_at_once(test_node: &TestNode) -> Verdict {
         return not_applicable("the case file says that one pod has the volume at a time");
     }
     let (lifecycle, first, second) = (test_node.lifecycle()?, test_node.pod("a")?, test_node.pod("b")?);
-    test_node.bring_up_below(&lifecycle, Step::Publish, &first)?;
+    test_node.bring_up_below(&lifecycle, LifecycleStep::Publish, &first)?;
     let start = Barrier::new(2);
     let both = |down: bool| {
         let call = |pod| {
             start.wait();
             if down {
-                test_node.roll_back(&lifecycle, Step::Publish, pod, Plan::Watch)
+                test_node.roll_back(&lifecycle, LifecycleStep::Publish, pod, HostCallPlan::Watch)
             } else {
-                test_node.advance(&lifecycle, Step::Publish, pod, Plan::Watch)
+                test_node.advance(&lifecycle, LifecycleStep::Publish, pod, HostCallPlan::Watch)
             }
         };
         let (one, other) = thread::scope(|scope| {
@@ -135,7 +135,7 @@ pub(super) fn two_pods_at_once(test_node: &TestNode) -> Verdict {
     };
     both(false)?;
     for pod in [&first, &second] {
-        if test_node.target(&lifecycle, Step::Publish, pod)?.is_none() {
+        if test_node.target(&lifecycle, LifecycleStep::Publish, pod)?.is_none() {
             return fail(
                 "publish for two pods at once",
                 "both volumes are published",
@@ -145,7 +145,7 @@ pub(super) fn two_pods_at_once(test_node: &TestNode) -> Verdict {
     }
     both(true)?;
     for pod in [&first, &second] {
-        if test_node.target(&lifecycle, Step::Publish, pod)?.is_some() {
+        if test_node.target(&lifecycle, LifecycleStep::Publish, pod)?.is_some() {
             return fail(
                 "unpublish for two pods at once",
                 "neither volume is published",
@@ -167,7 +167,7 @@ pub(super) fn long_name(test_node: &TestNode) -> Verdict {
     spec.name = SpecName::new(name).or_else(|error| fail("made a name", "a name", error.to_string()))?;
     let (lifecycle, pod) = (test_node.lifecycle_of(spec)?, test_node.pod("a")?);
     test_node.bring_up(&lifecycle, &pod)?;
-    if test_node.target(&lifecycle, Step::Publish, &pod)?.is_none() {
+    if test_node.target(&lifecycle, LifecycleStep::Publish, &pod)?.is_none() {
         return fail("publish of a volume with the longest name there is", "it is published", "it is not");
     }
     test_node.bring_down(&lifecycle, &pod)

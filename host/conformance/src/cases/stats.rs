@@ -3,7 +3,7 @@
 use volhost_kernel::{Usage, Usages};
 use volhost_runtime::{Capability, Measured};
 
-use crate::lifecycle::Step;
+use crate::lifecycle::LifecycleStep;
 use crate::test_node::TestNode;
 use crate::verdict::{Verdict, fail, not_applicable};
 
@@ -75,7 +75,7 @@ pub(super) fn answers_without_a_mount(test_node: &TestNode) -> Verdict {
     {
         return fail("measure of a volume that is not up, without a target", "an answer", error.message());
     }
-    let Ok(device) = test_node.lifecycle_to(Step::StageDevice) else { return Ok(()) };
+    let Ok(device) = test_node.lifecycle_to(LifecycleStep::StageDevice) else { return Ok(()) };
     test_node.bring_up(&device, &pod)?;
     test_node.measure(&device, None)?.or_fail("measure of a volume that is a device")?;
     test_node.bring_down(&device, &pod)

@@ -2,7 +2,7 @@
 
 use volhost_model::visible::is_unseen;
 
-use super::outcome::{Outcome, Report};
+use super::outcome::{CaseOutcome, Report};
 
 pub(super) fn write(report: &Report) -> String {
     let (_, failed, not_applicable) = report.counts();
@@ -23,11 +23,11 @@ pub(super) fn write(report: &Report) -> String {
         );
         out.push_str(&head);
         match &case.outcome {
-            Outcome::Passed => out.push_str("/>\n"),
-            Outcome::NotApplicable { why } => {
+            CaseOutcome::Passed => out.push_str("/>\n"),
+            CaseOutcome::NotApplicable { why } => {
                 out.push_str(&format!("><skipped message=\"{}\"/></testcase>\n", escaped(why)));
             }
-            Outcome::Failed { did, expected, happened } => out.push_str(&format!(
+            CaseOutcome::Failed { did, expected, happened } => out.push_str(&format!(
                 "><failure message=\"{}\">contract {}: {}\ndone: {}\nexpected: {}\nhappened: {}</failure></testcase>\n",
                 escaped(happened),
                 case.sentence,
@@ -71,7 +71,7 @@ mod tests {
             name: "publish/is-mounted".into(),
             sentence: "M1".into(),
             says: "it is mounted".into(),
-            outcome: Outcome::Failed {
+            outcome: CaseOutcome::Failed {
                 did: "publish".into(),
                 expected: "ok".into(),
                 happened: "</failure>\u{1b}[31m \"&\" ]]>".into(),

@@ -4,7 +4,7 @@ mod junit;
 mod outcome;
 mod text;
 
-pub use outcome::{CaseReport, Outcome, Report};
+pub use outcome::{CaseOutcome, CaseReport, Report};
 
 impl Report {
     /// As JUnit XML.

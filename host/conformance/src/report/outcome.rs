@@ -5,7 +5,7 @@ use serde::Serialize;
 /// What came of one case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "outcome")]
-pub enum Outcome {
+pub enum CaseOutcome {
     /// The plugin keeps the sentence, as far as the case can see.
     Passed,
     /// It does not.
@@ -38,7 +38,7 @@ pub struct CaseReport {
     pub says: String,
     /// What came of it.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: CaseOutcome,
     /// How long it took, in milliseconds.
     pub milliseconds: u64,
 }
@@ -64,9 +64,9 @@ impl Report {
         let mut counts = (0, 0, 0);
         for case in &self.cases {
             match case.outcome {
-                Outcome::Passed => counts.0 += 1,
-                Outcome::Failed { .. } => counts.1 += 1,
-                Outcome::NotApplicable { .. } => counts.2 += 1,
+                CaseOutcome::Passed => counts.0 += 1,
+                CaseOutcome::Failed { .. } => counts.1 += 1,
+                CaseOutcome::NotApplicable { .. } => counts.2 += 1,
             }
         }
         counts
@@ -81,7 +81,7 @@ impl Report {
 
     /// The cases that failed.
     pub fn failures(&self) -> impl Iterator<Item = &CaseReport> {
-        self.cases.iter().filter(|case| matches!(case.outcome, Outcome::Failed { .. }))
+        self.cases.iter().filter(|case| matches!(case.outcome, CaseOutcome::Failed { .. }))
     }
 
     /// As JSON, on several lines.

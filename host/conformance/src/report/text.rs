@@ -1,13 +1,13 @@
 //! A run for people.
 
-use super::outcome::{CaseReport, Outcome, Report};
+use super::outcome::{CaseOutcome, CaseReport, Report};
 
 pub(super) fn case(case: &CaseReport) -> String {
     let CaseReport { name, sentence, says, outcome, .. } = case;
     match outcome {
-        Outcome::Passed => format!("passed          {name}"),
-        Outcome::NotApplicable { why } => format!("not applicable  {name}: {why}"),
-        Outcome::Failed { did, expected, happened } => format!(
+        CaseOutcome::Passed => format!("passed          {name}"),
+        CaseOutcome::NotApplicable { why } => format!("not applicable  {name}: {why}"),
+        CaseOutcome::Failed { did, expected, happened } => format!(
             "FAILED          {name}\n    contract {sentence}: {says}\n    done:     {did}\n    expected: {expected}\n    happened: {happened}"
         ),
     }

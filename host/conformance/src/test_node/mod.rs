@@ -1,4 +1,4 @@
-//! A node on which one volume is brought up and down by the host's own steps, and checked after
+//! A node on which the host's own steps mount and unmount one volume, and checked after
 //! each.
 
 mod calls;
@@ -19,11 +19,11 @@ use volhost_volume_ops::node_folders::NodeFolders;
 
 use crate::case_error::CaseError;
 use crate::case_file::CaseFile;
-use crate::lifecycle::{Lifecycle, Step};
-use crate::look::{Snapshot, TargetView, view};
+use crate::lifecycle::{Lifecycle, LifecycleStep};
+use crate::look::{NodeSnapshot, TargetView, view};
 use crate::objects::CaseObjects;
 use crate::storage;
-use crate::subject::Surroundings;
+use crate::subject::HostServices;
 use crate::verdict::{Verdict, fail, not_applicable};
 
 /// The host's root folder in the scratch file system.
@@ -40,7 +40,7 @@ pub(crate) struct TestNode {
     pub(crate) case: CaseFile,
     pub(crate) objects: Arc<CaseObjects>,
     folders: NodeFolders,
-    surroundings: Surroundings,
+    services: HostServices,
     fuse_servers: FuseServerProcesses,
     /// What the volume is attached as, as the host's record has it.
     attached: Mutex<Option<String>>,
@@ -53,7 +53,7 @@ impl TestNode {
         scratch: &Path,
         plugin: Arc<Plugin>,
         case: CaseFile,
-        surroundings: Surroundings,
+        services: HostServices,
     ) -> Result<Self, CaseError> {
         let root = kernel.prepare_root(&scratch.join(ROOT), Propagation::Private)?;
         // As a running daemon has them: cleanup leaves these two.
@@ -69,8 +69,8 @@ impl TestNode {
             case,
             objects,
             folders: NodeFolders::new(kernel.clone(), Arc::new(root)),
-            fuse_servers: FuseServerProcesses::new(kernel, surroundings.launcher.clone(), None),
-            surroundings,
+            fuse_servers: FuseServerProcesses::new(kernel, services.launcher.clone(), None),
+            services,
             attached: Mutex::default(),
         })
     }
@@ -107,7 +107,7 @@ impl TestNode {
     }
 
     /// Returns a lifecycle that has this step.
-    pub(crate) fn lifecycle_to(&self, step: Step) -> Verdict<Lifecycle> {
+    pub(crate) fn lifecycle_to(&self, step: LifecycleStep) -> Verdict<Lifecycle> {
         let lifecycle = match self.lifecycle() {
             Ok(lifecycle) if lifecycle.has(step) => return Ok(lifecycle),
             Ok(_) if step.is_block() => self.block_lifecycle()?,
@@ -124,9 +124,9 @@ impl TestNode {
     }
 
     /// Takes a snapshot of what exists on the node besides the volume's content.
-    pub(crate) fn snapshot(&self) -> Verdict<Snapshot> {
+    pub(crate) fn snapshot(&self) -> Verdict<NodeSnapshot> {
         self.fuse_servers.settle_all();
-        Snapshot::take(&self.kernel, &self.scratch, ROOT, self.fuse_servers.running())
+        NodeSnapshot::take(&self.kernel, &self.scratch, ROOT, self.fuse_servers.running())
             .or_else(|error| fail("looked at the node", "an answer", error.to_string()))
     }
 
@@ -141,16 +141,16 @@ impl TestNode {
     pub(crate) fn target(
         &self,
         lifecycle: &Lifecycle,
-        step: Step,
+        step: LifecycleStep,
         pod: &Pod,
     ) -> Verdict<Option<(TargetView, Vec<MountId>)>> {
         let (folder, name) = match step {
-            Step::Publish => (self.pod_folder(pod), lifecycle.spec.name.as_str().to_owned()),
-            Step::Stage => {
+            LifecycleStep::Publish => (self.pod_folder(pod), lifecycle.spec.name.as_str().to_owned()),
+            LifecycleStep::Stage => {
                 let volume = lifecycle.volume();
                 (layout::mount_folder(volume.plugin, volume.volume), layout::GLOBAL_MOUNT.to_owned())
             }
-            Step::Attach | Step::StageDevice | Step::MapDevice => return Ok(None),
+            LifecycleStep::Attach | LifecycleStep::StageDevice | LifecycleStep::MapDevice => return Ok(None),
         };
         let parent = match self.kernel.walk(self.folders.root(), &folder) {
             Ok(parent) => parent,
@@ -178,15 +178,15 @@ impl TestNode {
 
     /// Returns whether the step is taken, by the kernel's tables, or for an attachment by
     /// `are-attached`; none if that cannot be seen.
-    pub(crate) fn is_up(&self, lifecycle: &Lifecycle, step: Step, pod: &Pod) -> Verdict<Option<bool>> {
+    pub(crate) fn is_up(&self, lifecycle: &Lifecycle, step: LifecycleStep, pod: &Pod) -> Verdict<Option<bool>> {
         match step {
-            Step::Publish | Step::Stage => Ok(Some(self.target(lifecycle, step, pod)?.is_some())),
-            Step::Attach => match self.are_attached(std::slice::from_ref(&lifecycle.name)).result {
+            LifecycleStep::Publish | LifecycleStep::Stage => Ok(Some(self.target(lifecycle, step, pod)?.is_some())),
+            LifecycleStep::Attach => match self.are_attached(std::slice::from_ref(&lifecycle.name)).result {
                 Ok(attached) => Ok(attached.first().copied()),
                 Err(CallError::Plugin(said)) if said.case == ErrorCase::Unsupported => Ok(None),
                 Err(error) => fail("are-attached of the volume", "an answer, or unsupported", error.message()),
             },
-            Step::StageDevice | Step::MapDevice => Ok(None),
+            LifecycleStep::StageDevice | LifecycleStep::MapDevice => Ok(None),
         }
     }
 }

@@ -9,16 +9,22 @@ use volhost_volume_ops::places::{PublishPlace, StagingPlace};
 use volhost_volume_ops::steps::{StepError, Steps};
 
 use super::{ROOT, TestNode};
-use crate::lifecycle::{Lifecycle, Step};
+use crate::lifecycle::{Lifecycle, LifecycleStep};
 use crate::storage;
-use crate::verdict::{Called, Verdict, fail};
-use crate::watch::Plan;
+use crate::verdict::{CallResult, Verdict, fail};
+use crate::watch::HostCallPlan;
 
 impl TestNode {
     /// Takes the step. The volume is at the step before.
-    pub(crate) fn advance(&self, lifecycle: &Lifecycle, step: Step, pod: &Arc<Pod>, plan: Plan) -> Verdict<Called> {
+    pub(crate) fn advance(
+        &self,
+        lifecycle: &Lifecycle,
+        step: LifecycleStep,
+        pod: &Arc<Pod>,
+        plan: HostCallPlan,
+    ) -> Verdict<CallResult> {
         let spec = &lifecycle.spec;
-        if step == Step::Attach {
+        if step == LifecycleStep::Attach {
             let called = self.stepped(plan, lifecycle, |steps| steps.attach(spec, lifecycle.own_name()))?;
             if let Ok(attached_as) = &called.result {
                 *self.attached.lock().unwrap_or_else(PoisonError::into_inner) = Some(attached_as.clone());
@@ -28,19 +34,19 @@ impl TestNode {
         let attached = self.attached(lifecycle)?;
         let attached = attached.as_ref();
         Ok(match step {
-            Step::Stage => {
+            LifecycleStep::Stage => {
                 let place = self.staging(lifecycle)?;
                 self.stepped(plan, lifecycle, |steps| steps.stage(spec, attached, &place))?.map(drop)
             }
-            Step::StageDevice => {
+            LifecycleStep::StageDevice => {
                 self.watched(plan, Some(lifecycle), |call| self.steps(call).stage_device(spec, attached)).map(drop)
             }
-            Step::MapDevice => {
+            LifecycleStep::MapDevice => {
                 let device = self.device(lifecycle)?.or_fail("stage-device of a device that is staged")?;
                 self.watched(plan, Some(lifecycle), |call| self.steps(call).map_device(spec, pod, device.as_ref()))
                     .map(drop)
             }
-            Step::Publish | Step::Attach => {
+            LifecycleStep::Publish | LifecycleStep::Attach => {
                 let place = self.publish_place(lifecycle, pod)?;
                 self.stepped(plan, lifecycle, |steps| steps.publish(spec, pod, &place, false))?.map(drop)
             }
@@ -48,18 +54,24 @@ impl TestNode {
     }
 
     /// Undoes the step.
-    pub(crate) fn roll_back(&self, lifecycle: &Lifecycle, step: Step, pod: &Arc<Pod>, plan: Plan) -> Verdict<Called> {
+    pub(crate) fn roll_back(
+        &self,
+        lifecycle: &Lifecycle,
+        step: LifecycleStep,
+        pod: &Arc<Pod>,
+        plan: HostCallPlan,
+    ) -> Verdict<CallResult> {
         let name = lifecycle.name.as_str();
         let removed = |error: KernelError| fail("removed what the volume keeps", "ok", error.to_string());
         let called = match step {
-            Step::Attach => {
+            LifecycleStep::Attach => {
                 let called = self.stepped(plan, lifecycle, |steps| steps.detach(name))?;
                 if called.result.is_ok() {
                     *self.attached.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 }
                 called
             }
-            Step::Stage => {
+            LifecycleStep::Stage => {
                 let place = self.staging(lifecycle)?;
                 let called = self.stepped(plan, lifecycle, |steps| steps.unstage(name, &place))?;
                 if called.result.is_ok() {
@@ -67,9 +79,9 @@ impl TestNode {
                 }
                 called
             }
-            Step::StageDevice => self.stepped(plan, lifecycle, |steps| steps.unstage_device(name))?,
-            Step::MapDevice => self.stepped(plan, lifecycle, |steps| steps.unmap_device(name, &pod.uid))?,
-            Step::Publish => {
+            LifecycleStep::StageDevice => self.stepped(plan, lifecycle, |steps| steps.unstage_device(name))?,
+            LifecycleStep::MapDevice => self.stepped(plan, lifecycle, |steps| steps.unmap_device(name, &pod.uid))?,
+            LifecycleStep::Publish => {
                 let place = self.publish_place(lifecycle, pod)?;
                 let called = self.stepped(plan, lifecycle, |steps| steps.unpublish(&place, false))?;
                 if called.result.is_ok() {
@@ -83,9 +95,9 @@ impl TestNode {
     }
 
     /// Takes every step before this one.
-    pub(crate) fn bring_up_below(&self, lifecycle: &Lifecycle, step: Step, pod: &Arc<Pod>) -> Verdict {
+    pub(crate) fn bring_up_below(&self, lifecycle: &Lifecycle, step: LifecycleStep, pod: &Arc<Pod>) -> Verdict {
         for lower in lifecycle.below(step) {
-            self.advance(lifecycle, lower, pod, Plan::Watch)?.or_fail(lower.up())?;
+            self.advance(lifecycle, lower, pod, HostCallPlan::Watch)?.or_fail(lower.up())?;
         }
         Ok(())
     }
@@ -93,7 +105,7 @@ impl TestNode {
     /// Takes every step.
     pub(crate) fn bring_up(&self, lifecycle: &Lifecycle, pod: &Arc<Pod>) -> Verdict {
         for step in &lifecycle.steps {
-            self.advance(lifecycle, *step, pod, Plan::Watch)?.or_fail(step.up())?;
+            self.advance(lifecycle, *step, pod, HostCallPlan::Watch)?.or_fail(step.up())?;
         }
         Ok(())
     }
@@ -102,13 +114,13 @@ impl TestNode {
     /// allows.
     pub(crate) fn bring_down(&self, lifecycle: &Lifecycle, pod: &Arc<Pod>) -> Verdict {
         for step in lifecycle.steps.iter().rev() {
-            self.roll_back(lifecycle, *step, pod, Plan::Watch)?.or_fail(step.down())?;
+            self.roll_back(lifecycle, *step, pod, HostCallPlan::Watch)?.or_fail(step.down())?;
         }
         Ok(())
     }
 
     /// Brings the volume down, makes its storage anew, and takes every step before this one.
-    pub(crate) fn fresh(&self, lifecycle: &Lifecycle, step: Step, pod: &Arc<Pod>) -> Verdict {
+    pub(crate) fn fresh(&self, lifecycle: &Lifecycle, step: LifecycleStep, pod: &Arc<Pod>) -> Verdict {
         self.bring_down(lifecycle, pod)?;
         self.make_storage_anew()?;
         self.bring_up_below(lifecycle, step, pod)
@@ -128,10 +140,10 @@ impl TestNode {
     /// case.
     fn stepped<T>(
         &self,
-        plan: Plan,
+        plan: HostCallPlan,
         lifecycle: &Lifecycle,
         step: impl FnOnce(Steps<'_>) -> Result<T, StepError>,
-    ) -> Verdict<Called<T>> {
+    ) -> Verdict<CallResult<T>> {
         let mut host_error = None;
         let called = self.watched(plan, Some(lifecycle), |call| match step(self.steps(call)) {
             Ok(done) => Ok(Some(done)),
@@ -149,7 +161,7 @@ impl TestNode {
                 return fail("opened and checked the volume's target", "ok", error);
             }
         };
-        Ok(Called { result, calls: called.calls, lines: called.lines })
+        Ok(CallResult { result, calls: called.calls, lines: called.lines })
     }
 
     /// Makes the folder that the volume is staged in.

@@ -5,7 +5,7 @@
 use volhost_model::names::PodUid;
 
 use super::{Core, Turn};
-use crate::command::{Command, WaitFailure};
+use crate::command::{CoreCommand, WaitFailure};
 use crate::event::{Time, WaiterId};
 use crate::waiters::{WaitCondition, Waiter};
 
@@ -30,7 +30,7 @@ impl Core {
                 _ => continue,
             };
             self.waiters.remove(waiter);
-            turn.commands.push(Command::Answer { waiter, result });
+            turn.commands.push(CoreCommand::Answer { waiter, result });
         }
     }
 
@@ -38,7 +38,7 @@ impl Core {
     pub(super) fn answer_overdue_waiters(&mut self, turn: &mut Turn) {
         while let Some((waiter, uid, condition)) = self.waiters.pop_expired(self.now) {
             let result = Err(self.wait_failure(&uid, condition, true));
-            turn.commands.push(Command::Answer { waiter, result });
+            turn.commands.push(CoreCommand::Answer { waiter, result });
         }
     }
 

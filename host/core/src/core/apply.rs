@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use super::{Core, Turn};
-use crate::actual::{Mount, Volume};
+use crate::actual::{ActualVolume, Mount};
 use crate::event::{DesiredPod, Event, RecoveredDevice, RecoveredVolume};
 use crate::transitions::{MountState, OutcomeClass, Presence};
 
@@ -94,8 +94,8 @@ impl Core {
         self.note_edits(&uid, turn);
     }
 
-    /// Checks again the volumes that stay for the pod's unresolved volumes: they may be resolved now, or
-    /// gone.
+    /// Checks again the volumes that stay for the pod's unresolved volumes: they may be resolved
+    /// now, or gone.
     fn recheck_awaited(&mut self, uid: &PodUid, turn: &mut Turn) {
         if self.desired.has_unresolved(uid) {
             turn.dirty.append(&mut self.awaited);
@@ -147,7 +147,8 @@ impl Core {
     fn require_remount(&mut self, uid: &PodUid, turn: &mut Turn) {
         let names: Vec<UniqueVolumeName> = self.actual.volumes_of(uid).cloned().collect();
         for name in names {
-            // The volume may be unresolved now. Whether it follows its source is checked when it is wanted.
+            // The volume may be unresolved now. Whether it follows its source is checked when it is
+            // wanted.
             if let Some(mount) = self.actual.mount_mut(&name, uid) {
                 mount.remount_required = true;
                 turn.dirty.insert(name);
@@ -224,7 +225,7 @@ impl Core {
             if may_be { MountState::RECOVERED } else { MountState::ABSENT }
         };
         let (attachable, stageable) = (found.attachable, found.stageable);
-        let volume = self.actual.entry(&found.unique_name, || Volume {
+        let volume = self.actual.entry(&found.unique_name, || ActualVolume {
             plugin: found.plugin,
             spec_name: found.spec_name,
             spec: None,
@@ -288,7 +289,7 @@ impl Core {
             if known.insert(name.clone(), path.clone()).as_ref() == Some(&path) {
                 continue;
             }
-            let theirs = |volume: &&mut Volume| volume.attachable && !self.attaching.by_host(&volume.plugin);
+            let theirs = |volume: &&mut ActualVolume| volume.attachable && !self.attaching.by_host(&volume.plugin);
             let volume = self.actual.get_mut(&name).filter(theirs);
             if let Some(volume) = volume.filter(|volume| volume.attach.presence() == Presence::Uncertain) {
                 volume.attach = MountState::PRESENT;
@@ -311,7 +312,7 @@ impl Core {
         turn.dirty.extend(self.desired.volumes().map(|(name, _)| name).filter(|_| before.is_none()).cloned());
         let attaching = &self.attaching;
         if !attaching.has_no_controller() {
-            let theirs = |volume: &Volume| volume.attachable && !attaching.by_host(&volume.plugin);
+            let theirs = |volume: &ActualVolume| volume.attachable && !attaching.by_host(&volume.plugin);
             for (name, volume) in self.actual.volumes_mut().filter(|(_, volume)| theirs(volume)) {
                 match attached.get(name) {
                     Some(path) if volume.attach.presence() == Presence::Uncertain => {

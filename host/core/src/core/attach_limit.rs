@@ -3,10 +3,10 @@
 use volhost_model::names::{PluginName, UniqueVolumeName};
 
 use super::{Core, Turn};
-use crate::actual::Volume;
+use crate::actual::ActualVolume;
 use crate::blocked::AttachLimitReached;
 use crate::command::OperationKind;
-use crate::desired::Wanted;
+use crate::desired::VolumeEntry;
 use crate::event::{DesiredVolume, NamedLimit};
 
 /// How many attached volumes a message names.
@@ -15,7 +15,11 @@ const NAMED: usize = 5;
 impl Core {
     /// Returns the limit that keeps the volume from being attached: of its plugin, or of the
     /// volumes whose names begin like its own. A volume that may be attached counts (rule R1).
-    pub(super) fn attach_limit_reached(&self, name: &UniqueVolumeName, wanted: &Wanted) -> Option<AttachLimitReached> {
+    pub(super) fn attach_limit_reached(
+        &self,
+        name: &UniqueVolumeName,
+        wanted: &VolumeEntry,
+    ) -> Option<AttachLimitReached> {
         if self.actual.get(name).is_some_and(|volume| self.counts_as_attached(name, volume)) {
             return None;
         }
@@ -51,7 +55,7 @@ impl Core {
         alike.filter(|(name, volume)| self.counts_as_attached(name, volume)).map(|(name, _)| name)
     }
 
-    fn counts_as_attached(&self, name: &UniqueVolumeName, volume: &Volume) -> bool {
+    fn counts_as_attached(&self, name: &UniqueVolumeName, volume: &ActualVolume) -> bool {
         let attaching = || self.pending.running_on(name).any(|running| running.operation.kind == OperationKind::Attach);
         volume.attach.may_exist() || attaching()
     }

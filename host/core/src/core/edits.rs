@@ -4,9 +4,9 @@
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use super::{Core, Turn};
-use crate::actual::Volume;
+use crate::actual::ActualVolume;
 use crate::compare::{edited_fields, is_edit};
-use crate::desired::Wanted;
+use crate::desired::VolumeEntry;
 
 impl Core {
     /// Reports each edit of a volume that the pod has mounted, once.
@@ -36,7 +36,7 @@ impl Core {
     }
 
     /// The fields that were edited since the pod's volume was mounted, or staged.
-    fn pending_edit(&self, uid: &PodUid, name: &UniqueVolumeName, wanted: &Wanted) -> Option<String> {
+    fn pending_edit(&self, uid: &PodUid, name: &UniqueVolumeName, wanted: &VolumeEntry) -> Option<String> {
         let volume = self.actual.get(name)?;
         let mount = volume.mounts.get(uid).filter(|mount| mount.state.is_present())?;
         let declared = wanted.volume.declared.as_ref().unwrap_or(&wanted.volume.spec);
@@ -50,7 +50,7 @@ impl Core {
 
     /// The node's mount has to go though pods want the volume: no pod has it, and its
     /// PersistentVolume was edited since.
-    pub(super) fn must_be_staged_again(&self, name: &UniqueVolumeName, volume: &Volume) -> bool {
+    pub(super) fn must_be_staged_again(&self, name: &UniqueVolumeName, volume: &ActualVolume) -> bool {
         let mut users = self.desired.users(name).filter_map(|pod| self.desired.wanted(pod, name)).peekable();
         users.peek().is_some()
             && volume.mounts.is_empty()
@@ -59,7 +59,7 @@ impl Core {
 }
 
 /// The node has the volume staged, or may, as its PersistentVolume was before an edit.
-pub(super) fn is_staged_before_edit(volume: &Volume, wanted: &Wanted) -> bool {
+pub(super) fn is_staged_before_edit(volume: &ActualVolume, wanted: &VolumeEntry) -> bool {
     volume.stageable
         && volume.device.may_exist()
         && volume.label_spec.as_ref().is_some_and(|staged| is_edit(staged, &wanted.volume.spec))

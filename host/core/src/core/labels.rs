@@ -4,9 +4,9 @@ use volhost_model::VolumeSpec;
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use super::Core;
-use crate::actual::{Mount, Volume};
+use crate::actual::{ActualVolume, Mount};
 use crate::blocked::{BlockedReason, MountedLabel};
-use crate::desired::Wanted;
+use crate::desired::VolumeEntry;
 
 impl Core {
     /// Returns why the pod cannot have the volume with its label now: other pods have it mounted
@@ -14,8 +14,8 @@ impl Core {
     pub(super) fn label_conflict(
         &self,
         pod: &PodUid,
-        wanted: &Wanted,
-        volume: Option<&Volume>,
+        wanted: &VolumeEntry,
+        volume: Option<&ActualVolume>,
     ) -> Option<BlockedReason> {
         let volume = volume.filter(|volume| self.has_other_label(volume, pod, &wanted.volume.spec))?;
         let other = volume.mounts.keys().find(|other| *other != pod);
@@ -29,13 +29,19 @@ impl Core {
 
     /// The pod's mount has no record, and another label than the pod wants: it is unmounted before
     /// the volume is mounted again.
-    pub(super) fn shows_other_label(&self, volume: &Volume, pod: &PodUid, mount: &Mount, wanted: &Wanted) -> bool {
+    pub(super) fn shows_other_label(
+        &self,
+        volume: &ActualVolume,
+        pod: &PodUid,
+        mount: &Mount,
+        wanted: &VolumeEntry,
+    ) -> bool {
         mount.spec.is_none() && self.has_other_label(volume, pod, &wanted.volume.spec)
     }
 
     /// The node's mount has to go, though pods want the volume: it has a label that none of them
     /// wants, and no pod has it any more.
-    pub(super) fn must_be_relabelled(&self, name: &UniqueVolumeName, volume: &Volume) -> bool {
+    pub(super) fn must_be_relabelled(&self, name: &UniqueVolumeName, volume: &ActualVolume) -> bool {
         let wanted = |pod| self.desired.wanted(pod, name).map(|wanted| (pod, wanted));
         let mut users = self.desired.users(name).filter_map(wanted).peekable();
         users.peek().is_some()
@@ -46,7 +52,7 @@ impl Core {
     /// The node has the volume mounted, or may, with another label than this one. Without a record,
     /// the label counts as the one that is wanted by the pod that may have it: nothing is unmounted
     /// under a pod because a record was lost.
-    fn has_other_label(&self, volume: &Volume, pod: &PodUid, wanted: &VolumeSpec) -> bool {
+    fn has_other_label(&self, volume: &ActualVolume, pod: &PodUid, wanted: &VolumeSpec) -> bool {
         if !(volume.stageable && volume.device.may_exist()) {
             return false;
         }

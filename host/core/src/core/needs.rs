@@ -5,7 +5,7 @@ use volhost_model::names::{PodUid, UniqueVolumeName};
 use super::{Core, Turn};
 use crate::actual::Mount;
 use crate::blocked::BlockedReason;
-use crate::desired::Wanted;
+use crate::desired::VolumeEntry;
 
 impl Core {
     /// Another volume of the pod that is mounted, may be, or is being mounted, is made of this one.
@@ -26,7 +26,7 @@ impl Core {
 
     /// Returns the volume of the pod that this one is made of and that is not mounted yet, or not
     /// as it is wanted.
-    pub(super) fn missing_need(&self, pod: &PodUid, wanted: &Wanted) -> Option<BlockedReason> {
+    pub(super) fn missing_need(&self, pod: &PodUid, wanted: &VolumeEntry) -> Option<BlockedReason> {
         let missing = wanted.volume.needs.iter().find(|needed| {
             let below = self.wanted(pod, &needed.unique_name);
             !below.is_some_and(|below| self.is_mounted_as_wanted(pod, &needed.unique_name, below))

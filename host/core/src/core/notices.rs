@@ -6,8 +6,8 @@ use volhost_model::{Failure, FailureClass};
 
 use super::{Core, Turn};
 use crate::blocked::BlockedReason;
-use crate::command::{Command, Notice, Operation, OperationKind};
-use crate::desired::Wanted;
+use crate::command::{CoreCommand, Notice, Operation, OperationKind};
+use crate::desired::VolumeEntry;
 
 /// The reason of an event on a failure.
 const fn failure_reason(kind: OperationKind) -> &'static str {
@@ -140,7 +140,7 @@ impl Core {
         &self,
         pod: &PodUid,
         volume: &UniqueVolumeName,
-        wanted: &Wanted,
+        wanted: &VolumeEntry,
         fields: &str,
         turn: &mut Turn,
     ) {
@@ -187,7 +187,7 @@ impl Core {
         message: String,
         turn: &mut Turn,
     ) {
-        turn.commands.push(Command::Publish(Notice {
+        turn.commands.push(CoreCommand::Publish(Notice {
             kind,
             reason,
             pod_uid: pod.cloned(),

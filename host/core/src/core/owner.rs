@@ -11,14 +11,14 @@ use volhost_model::VolumeSpec;
 use volhost_model::names::{OuterName, PluginName, PodUid, UniqueVolumeName};
 
 use super::Core;
-use crate::actual::{Mount, Volume};
+use crate::actual::{ActualVolume, Mount};
 use crate::compare::{is_same_volume, same_mount};
 use crate::event::{DesiredPod, DesiredVolume, UnresolvedVolume};
 
 /// The volume on the node that a pod wants.
-struct Owned<'a> {
+struct OwnedVolume<'a> {
     name: &'a UniqueVolumeName,
-    volume: &'a Volume,
+    volume: &'a ActualVolume,
     /// The pod's own mount, if it has one.
     mount: Option<&'a Mount>,
 }
@@ -70,7 +70,7 @@ impl Core {
 
     /// Returns the volume on the node that has another name or plugin than the one that it is
     /// resolved to.
-    fn owned(&self, uid: &PodUid, spec: &Arc<VolumeSpec>, resolved: Option<&DesiredVolume>) -> Option<Owned<'_>> {
+    fn owned(&self, uid: &PodUid, spec: &Arc<VolumeSpec>, resolved: Option<&DesiredVolume>) -> Option<OwnedVolume<'_>> {
         let is_itself = |name: &UniqueVolumeName| resolved.is_some_and(|resolved| resolved.unique_name == *name);
         if resolved.is_some_and(|resolved| self.actual.mount(&resolved.unique_name, uid).is_some()) {
             return None;
@@ -86,22 +86,26 @@ impl Core {
                     mount.spec_name == spec.name && resolved.is_none_or(|resolved| resolved.plugin != volume.plugin)
                 }
             };
-            (same && mount.state.may_exist() && !mount.leaving).then_some(Owned { name, volume, mount: Some(mount) })
+            (same && mount.state.may_exist() && !mount.leaving).then_some(OwnedVolume {
+                name,
+                volume,
+                mount: Some(mount),
+            })
         });
         own.or_else(|| {
-            let of_other = |name: &UniqueVolumeName, volume: &Volume| {
+            let of_other = |name: &UniqueVolumeName, volume: &ActualVolume| {
                 !is_itself(name)
                     && resolved.is_none_or(|resolved| resolved.plugin != volume.plugin)
                     && (volume.attach.may_exist() || volume.device.may_exist() || !volume.mounts.is_empty())
             };
             let mut shared = self.actual.with_source(spec);
             let found = shared.find(|(name, volume)| of_other(name, volume));
-            found.map(|(name, volume)| Owned { name, volume, mount: None })
+            found.map(|(name, volume)| OwnedVolume { name, volume, mount: None })
         })
     }
 }
 
-impl Owned<'_> {
+impl OwnedVolume<'_> {
     /// The volume as the node has it, where a source now resolves it otherwise.
     fn kept_instead_of(&self, resolved: &DesiredVolume) -> DesiredVolume {
         let same_plugin = resolved.plugin == self.volume.plugin;

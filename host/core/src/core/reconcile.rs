@@ -6,28 +6,28 @@ use volhost_model::VolumeSpec;
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use super::{Core, Turn};
-use crate::actual::{Mount, Volume};
+use crate::actual::{ActualVolume, Mount};
 use crate::blocked::BlockedReason;
 use crate::command::{OperationKind, OperationName};
-use crate::desired::Wanted;
+use crate::desired::VolumeEntry;
 use crate::keys::Scope;
 use crate::transitions::{Need, Presence, need};
 
 /// The operations that the volume needs, whether or not they could be started: the others' failures
 /// are forgotten.
-type Needed = Vec<(Scope, OperationName)>;
+type NeededOperations = Vec<(Scope, OperationName)>;
 
 impl Core {
     /// Starts everything that is due on the volume.
     pub(super) fn reconcile(&mut self, volume: &UniqueVolumeName, turn: &mut Turn) {
-        let mut needed = Needed::new();
+        let mut needed = NeededOperations::new();
         self.unmount_unwanted(volume, &mut needed, turn);
         self.mount_wanted(volume, &mut needed, turn);
         self.release_device(volume, &mut needed, turn);
         self.pending.keep_only(volume, &needed);
     }
 
-    fn unmount_unwanted(&mut self, name: &UniqueVolumeName, needed: &mut Needed, turn: &mut Turn) {
+    fn unmount_unwanted(&mut self, name: &UniqueVolumeName, needed: &mut NeededOperations, turn: &mut Turn) {
         let Some(volume) = self.actual.get(name) else {
             return;
         };
@@ -82,7 +82,7 @@ impl Core {
         })
     }
 
-    fn mount_wanted(&mut self, name: &UniqueVolumeName, needed: &mut Needed, turn: &mut Turn) {
+    fn mount_wanted(&mut self, name: &UniqueVolumeName, needed: &mut NeededOperations, turn: &mut Turn) {
         if self.draining {
             return;
         }
@@ -100,7 +100,7 @@ impl Core {
     }
 
     /// Starts the next operation that the pod's use of the volume needs, or notes why it cannot.
-    fn advance(&mut self, name: &UniqueVolumeName, pod: &PodUid, needed: &mut Needed, turn: &mut Turn) {
+    fn advance(&mut self, name: &UniqueVolumeName, pod: &PodUid, needed: &mut NeededOperations, turn: &mut Turn) {
         let Some(wanted) = self.desired.wanted(pod, name) else {
             return;
         };
@@ -158,7 +158,7 @@ impl Core {
         }
     }
 
-    fn need_of(&self, wanted: &Wanted, volume: Option<&Volume>, mount: Option<&Mount>) -> Need {
+    fn need_of(&self, wanted: &VolumeEntry, volume: Option<&ActualVolume>, mount: Option<&Mount>) -> Need {
         let attached = !wanted.volume.attachable || volume.is_some_and(|volume| volume.attach.is_present());
         let remount = mount.is_some_and(|mount| {
             (mount.remount_required && wanted.volume.follows_source)
@@ -180,7 +180,7 @@ impl Core {
     }
 
     /// The operation that brings the attachment, or why none is begun.
-    fn attach_step(&self, name: &UniqueVolumeName, wanted: &Wanted) -> Result<OperationKind, BlockedReason> {
+    fn attach_step(&self, name: &UniqueVolumeName, wanted: &VolumeEntry) -> Result<OperationKind, BlockedReason> {
         if self.attaching.by_host(&wanted.volume.plugin) {
             return match self.attach_limit_reached(name, wanted) {
                 Some(reached) => Err(BlockedReason::AttachLimit(reached)),
@@ -205,8 +205,8 @@ impl Core {
         &self,
         name: &UniqueVolumeName,
         pod: &PodUid,
-        wanted: &Wanted,
-        volume: Option<&Volume>,
+        wanted: &VolumeEntry,
+        volume: Option<&ActualVolume>,
     ) -> Option<BlockedReason> {
         let spec = &wanted.volume.spec;
         let other_pod = volume.and_then(|volume| volume.mounts.keys().find(|other| *other != pod));
@@ -247,7 +247,7 @@ impl Core {
         }
     }
 
-    fn release_device(&mut self, name: &UniqueVolumeName, needed: &mut Needed, turn: &mut Turn) {
+    fn release_device(&mut self, name: &UniqueVolumeName, needed: &mut NeededOperations, turn: &mut Turn) {
         let Some(volume) = self.actual.get(name) else {
             return;
         };
@@ -283,7 +283,7 @@ impl Core {
     }
 }
 
-fn mount_kind(spec: &VolumeSpec, volume: Option<&Volume>, remount: bool) -> OperationKind {
+fn mount_kind(spec: &VolumeSpec, volume: Option<&ActualVolume>, remount: bool) -> OperationKind {
     let staged = volume.is_some_and(|volume| volume.device.is_present());
     if spec.is_block() { OperationKind::Map { staged } } else { OperationKind::Mount { staged, remount } }
 }

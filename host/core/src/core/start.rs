@@ -7,8 +7,8 @@ use std::sync::Arc;
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use super::{Core, Turn};
-use crate::actual::{Mount, Volume};
-use crate::command::{Command, Operation, OperationKind};
+use crate::actual::{ActualVolume, Mount};
+use crate::command::{CoreCommand, Operation, OperationKind};
 use crate::keys::Scope;
 use crate::transitions::MountState;
 
@@ -46,7 +46,7 @@ impl Core {
         };
         let (now, desired, outer_names) = (self.now, wanted.volume.clone(), wanted.outer_names.clone());
         let object = self.pod_object(pod);
-        let volume = self.actual.entry(name, || Volume {
+        let volume = self.actual.entry(name, || ActualVolume {
             plugin: desired.plugin.clone(),
             spec_name: desired.spec.name.clone(),
             spec: None,
@@ -158,6 +158,6 @@ impl Core {
             }
             turn.changed_pods.insert(pod);
         }
-        turn.commands.push(Command::Start(operation));
+        turn.commands.push(CoreCommand::Start(operation));
     }
 }

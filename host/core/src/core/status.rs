@@ -7,15 +7,15 @@ use volhost_model::view::VolumeState;
 use super::Core;
 use crate::actual::Mount;
 use crate::command::{OperationKind, VolumeStatus};
-use crate::desired::Wanted;
+use crate::desired::VolumeEntry;
 use crate::event::Time;
-use crate::pending::{FailedKey, Running};
+use crate::pending::{FailedKey, InFlightOperation};
 use crate::transitions::Presence;
 use crate::waiters::WaitCondition;
 
 /// The operation that concerns a pod's use of a volume, and the failure that delays it.
 pub(super) struct Activity<'a> {
-    pub(super) running: Option<&'a Running>,
+    pub(super) running: Option<&'a InFlightOperation>,
     pub(super) failed: Option<&'a FailedKey>,
 }
 
@@ -33,7 +33,7 @@ impl Activity<'_> {
 impl Core {
     /// Returns the operation on the pod's use of the volume: its own or the volume's.
     pub(super) fn activity(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Activity<'_> {
-        let concerns = |running: &&Running| running.operation.pod_uid.as_ref().is_none_or(|pod| pod == uid);
+        let concerns = |running: &&InFlightOperation| running.operation.pod_uid.as_ref().is_none_or(|pod| pod == uid);
         Activity {
             running: self.pending.running_on(volume).find(concerns),
             failed: self.pending.failures_for(volume, Some(uid)).next(),
@@ -45,7 +45,7 @@ impl Core {
         &self,
         uid: &PodUid,
         volume: &UniqueVolumeName,
-        wanted: Option<&Wanted>,
+        wanted: Option<&VolumeEntry>,
         mount: Option<&Mount>,
     ) -> VolumeState {
         let presence = mount.map_or(Presence::Absent, |mount| mount.state.presence());
@@ -142,7 +142,7 @@ impl Core {
         uid: &PodUid,
         volume: &UniqueVolumeName,
         name: String,
-        wanted: Option<&Wanted>,
+        wanted: Option<&VolumeEntry>,
         why: &str,
     ) -> VolumeStatus {
         let activity = self.activity(uid, volume);
@@ -164,7 +164,7 @@ impl Core {
 }
 
 /// The step a volume waits for when nothing runs and nothing has failed.
-fn waiting_for(state: VolumeState, wanted: Option<&Wanted>) -> &'static str {
+fn waiting_for(state: VolumeState, wanted: Option<&VolumeEntry>) -> &'static str {
     match (state, wanted) {
         (VolumeState::Attaching, _) => "waiting for volume_attach",
         (_, Some(wanted)) if wanted.volume.spec.is_block() => "waiting for map_volume",

@@ -4,14 +4,15 @@ use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use super::{Core, Turn};
 use crate::command::{Operation, OperationKind};
-use crate::pending::Running;
+use crate::pending::InFlightOperation;
 use crate::transitions::MountState;
 
 impl Core {
     /// Another process took the mount away. It becomes like one that recovery found incomplete:
     /// mounted again if it is wanted, else unmounted.
     pub(super) fn vanished(&mut self, pod: &PodUid, volume: &UniqueVolumeName, turn: &mut Turn) {
-        let of_mount = |running: &Running| running.operation.pod_uid.as_ref() == Some(pod) && !running.is_expansion();
+        let of_mount =
+            |running: &InFlightOperation| running.operation.pod_uid.as_ref() == Some(pod) && !running.is_expansion();
         let changing = self.pending.running_on(volume).any(of_mount);
         let Some(mount) = self.actual.mount_mut(volume, pod) else { return };
         mount.intact = false;

@@ -8,8 +8,8 @@ use volhost_model::view::{ContainerMountView, OperationView, PodPhase, PodView, 
 use volhost_model::{ContainerMount, Failure, FailureClass, Pod, RecursiveReadOnly, VolumeSpec};
 
 use super::Core;
-use crate::actual::{Mount, Volume};
-use crate::desired::{PodEntry, PodReport, Wanted};
+use crate::actual::{ActualVolume, Mount};
+use crate::desired::{PodEntry, PodReport, VolumeEntry};
 use crate::event::{DesiredPod, UnresolvedVolume};
 use crate::keys::Scope;
 
@@ -80,7 +80,7 @@ impl Core {
     }
 
     /// One view for each name that the volume has in the pod.
-    fn volume_views(&self, uid: &PodUid, name: &UniqueVolumeName, wanted: Option<&Wanted>) -> Vec<VolumeView> {
+    fn volume_views(&self, uid: &PodUid, name: &UniqueVolumeName, wanted: Option<&VolumeEntry>) -> Vec<VolumeView> {
         let view = self.volume_view(uid, name, wanted);
         let mounted = self.actual.mount(name, uid).map(|mount| mount.outer_names.as_slice());
         let names = wanted.map(|wanted| wanted.outer_names.as_slice()).or(mounted).unwrap_or_default();
@@ -91,7 +91,7 @@ impl Core {
     }
 
     /// Why the pod's name for the mount cannot be resolved, or the volume cannot be worked on.
-    fn kept_for(&self, uid: &PodUid, wanted: Option<&Wanted>, mount: Option<&Mount>) -> Option<Failure> {
+    fn kept_for(&self, uid: &PodUid, wanted: Option<&VolumeEntry>, mount: Option<&Mount>) -> Option<Failure> {
         if let Some(wanted) = wanted {
             return blocked(wanted).map(unresolved);
         }
@@ -99,7 +99,7 @@ impl Core {
         mount?.outer_names.iter().find_map(|name| entry.unresolved.get(name)).map(|why| unresolved(&why.reason))
     }
 
-    fn volume_view(&self, uid: &PodUid, name: &UniqueVolumeName, wanted: Option<&Wanted>) -> VolumeView {
+    fn volume_view(&self, uid: &PodUid, name: &UniqueVolumeName, wanted: Option<&VolumeEntry>) -> VolumeView {
         let mount = self.actual.mount(name, uid);
         let activity = self.activity(uid, name);
         let spec = wanted.map(|wanted| &wanted.volume.spec).or_else(|| mount.and_then(|mount| mount.spec.as_ref()));
@@ -316,7 +316,7 @@ impl Core {
     /// [`Core::volumes_in_use`] is complete: of no volume that recovery found is it unknown whether
     /// it is attached.
     pub fn states_synced(&self) -> bool {
-        let unknown = |volume: &Volume| {
+        let unknown = |volume: &ActualVolume| {
             volume.attachable && volume.attach.is_recovered() && !self.attaching.by_host(&volume.plugin)
         };
         !self.actual.volumes().any(|(_, volume)| unknown(volume))
@@ -419,7 +419,7 @@ fn errors_of(entry: &PodEntry) -> Vec<String> {
 }
 
 /// Returns the reason why the volume is not worked on until a user acts.
-fn blocked(wanted: &Wanted) -> Option<&str> {
+fn blocked(wanted: &VolumeEntry) -> Option<&str> {
     wanted.volume.blocked.as_deref().filter(|_| !wanted.volume.is_pending)
 }
 

@@ -1,4 +1,5 @@
-//! Volumes that must be attached, by the host or by a controller, and volumes that only one pod may use.
+//! Volumes that must be attached, by the host or by a controller, and volumes that only one pod may
+//! use.
 
 use std::collections::BTreeSet;
 

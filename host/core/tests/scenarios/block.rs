@@ -1,4 +1,5 @@
-//! Volumes that pods use as devices: mapped, not mounted. The kubelet's reconciler tests for block volumes.
+//! Volumes that pods use as devices: mapped, not mounted. The kubelet's reconciler tests for block
+//! volumes.
 
 use volhost_core::{Config, DeviceReport, Event, OperationKind, OperationReport};
 use volhost_model::view::VolumeState;

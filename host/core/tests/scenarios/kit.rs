@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use volhost_core::{
-    Command, Config, Core, DesiredPod, DesiredVolume, Event, Notice, Operation, OperationKind, OperationReport,
+    Config, Core, CoreCommand, DesiredPod, DesiredVolume, Event, Notice, Operation, OperationKind, OperationReport,
     RecoveredVolume, Time, UnresolvedVolume, WaitFailure, WaiterId,
 };
 use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
@@ -45,13 +45,13 @@ impl World {
         let mut started = vec![];
         for command in self.core.step(self.now, event) {
             match command {
-                Command::Start(operation) => {
+                CoreCommand::Start(operation) => {
                     started.push(shown(&operation));
                     self.running.push(operation);
                 }
-                Command::ArmTimer(at) => self.armed = Some(at),
-                Command::Publish(notice) => self.notices.push(notice),
-                Command::Answer { waiter, result } => self.answers.push((waiter, result)),
+                CoreCommand::ArmTimer(at) => self.armed = Some(at),
+                CoreCommand::Publish(notice) => self.notices.push(notice),
+                CoreCommand::Answer { waiter, result } => self.answers.push((waiter, result)),
             }
         }
         started

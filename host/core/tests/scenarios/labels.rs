@@ -1,5 +1,6 @@
-//! SELinux labels of volumes that pods share: what the kubelet's tests of several pods with one volume cover. Each pod's label has been worked out
-//! already; none is a pod whose files are labelled one by one, or that has no label.
+//! SELinux labels of volumes that pods share: what the kubelet's tests of several pods with one
+//! volume cover. Each pod's label has been worked out already; none is a pod whose files are
+//! labelled one by one, or that has no label.
 
 use volhost_core::DesiredVolume;
 use volhost_model::FailureClass;
@@ -105,8 +106,8 @@ fn a_recovered_volume_keeps_its_label_and_an_unrecorded_one_stays_with_its_pod()
     assert!(world.desire("b", vec![labelled(&staged("disk"), OTHER)]).is_empty());
     assert!(world.notices.iter().any(|notice| notice.message.contains("conflicting SELinux labels")));
 
-    // A volume without a recorded label is not unmounted under its pod, and has the label that the pod wants from
-    // then on.
+    // A volume without a recorded label is not unmounted under its pod, and has the label that the
+    // pod wants from then on.
     let mut world = World::new();
     world.step(volhost_core::Event::Recovered(volhost_core::RecoveredVolume {
         pod: uid("a"),

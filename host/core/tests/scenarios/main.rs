@@ -1,5 +1,5 @@
-//! The cases of the kubelet's own tests of its volume manager, and those where volhost means to be better, one
-//! scenario each.
+//! The cases of the kubelet's own tests of its volume manager, and those where volhost means to be
+//! better, one scenario each.
 //!
 //! | the kubelet's tests of | here |
 //! |---|---|
@@ -16,7 +16,8 @@
 //! | cases that none of them covers: mounts that another process unmounts, volumes made of volumes | `vanished`, `needs` |
 //! | nor these: another plugin for a mounted volume, edits of what is mounted | `owners`, `edits` |
 //!
-//! The same with real plugins, mounts and devices, each row of the uncertain states at every function of the contract:
+//! The same with real plugins, mounts and devices, each row of the uncertain states at every
+//! function of the contract:
 //!
 //! | the kubelet's test | scenario here | end to end, in `tests/tests` |
 //! |---|---|---|
@@ -35,7 +36,8 @@
 //! | recovered volume is unmounted after a failed mount | `recovery::a_recovered_mount_that_could_not_be_mounted_again_is_unmounted_when_unwanted` | `restart.rs` |
 //! | orphans only when no pod wants them | `recovery::nothing_recovered_is_unmounted_before_every_source_has_reported` | `storage/orphans.rs` |
 //!
-//! Resolving claims, mode mismatches, the SELinux label of one pod and the recovery of an expansion are decided outside the machine, and tested there.
+//! Resolving claims, mode mismatches, the SELinux label of one pod and the recovery of an expansion
+//! are decided outside the machine, and tested there.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,6 @@
-//! Which operations on one volume run side by side: the kubelet's matrix of its operation executor, as far as one node has it.
-//! Volumes without attachment and device have a name for each pod, so their mounts never meet.
+//! Which operations on one volume run side by side: the kubelet's matrix of its operation executor,
+//! as far as one node has it. Volumes without attachment and device have a name for each pod, so
+//! their mounts never meet.
 
 use volhost_core::{Config, DesiredVolume, Event};
 use volhost_model::FailureClass;
@@ -129,7 +130,8 @@ fn a_running_operation_of_a_key_counts_before_a_failed_one() {
     let mut world = used_by(&staged("disk"), &["a"]);
     world.desire("b", vec![staged("disk")]);
     world.fails("volume_mount disk b", FailureClass::Final);
-    // The failure of b delays no other pod; the operation of c delays b, even when its wait is over.
+    // The failure of b delays no other pod; the operation of c delays b, even when its wait is
+    // over.
     assert_eq!(world.desire("c", vec![staged("disk")]), ["volume_mount disk c"]);
     assert!(world.tick().is_empty());
     assert_eq!(world.done("volume_mount disk c"), ["volume_mount disk b"]);

@@ -91,7 +91,7 @@ fn a_changed_source_is_unmounted_before_the_new_one_is_mounted() {
     world.settle();
     let new = changed(&old, |spec| spec.read_only = true);
     assert_eq!(world.desire("a", vec![new]), ["volume_unmount data a"]);
-    assert!(!world.running[0].spec.as_ref().unwrap().read_only, "the old spec is taken away");
+    assert!(!world.running[0].spec.as_ref().unwrap().read_only, "the old spec is unmounted");
     assert_eq!(world.done("volume_unmount data a"), ["volume_mount data a"]);
     assert!(world.running[0].spec.as_ref().unwrap().read_only);
 }

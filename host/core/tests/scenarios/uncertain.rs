@@ -145,7 +145,8 @@ fn a_mount_that_succeeds_but_cannot_be_expanded_is_uncertain() {
 
 #[test]
 fn a_failed_device_leaves_a_mount_that_may_exist_uncertain() {
-    // The first try came as far as the pod's mount and heard nothing of either; the second fails at the device already.
+    // The first try came as far as the pod's mount and heard nothing of either; the second fails at
+    // the device already.
     for class in [FailureClass::Final, FailureClass::Uncertain] {
         for device in [Some(DeviceReport::Unmounted), Some(DeviceReport::Uncertain), None] {
             let mut world = with_disk();

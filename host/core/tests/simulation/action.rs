@@ -1,18 +1,18 @@
-//! The actions of a run. An action is numbers alone, valid in every state: so any part of a run is a run, and can be tried
-//! alone when a failing one is made short.
+//! The actions of a run. An action is numbers alone, valid in every state: so any part of a run is
+//! a run, and can be tried alone when a failing one is made short.
 
 use crate::kinds::{KINDS, PLUGINS, PODS, PodId, SIZES, VARIANTS};
 use crate::random::Random;
 
 /// How an operation is to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub enum OperationEnd {
     Done,
     Final,
     /// The device fails, before the pod's mount is tried.
     FinalAtDevice,
     Uncertain,
-    /// Nobody knows of the device, and the pod's mount is not tried.
+    /// The device's state is not known, and the pod's mount is not tried.
     UncertainAtDevice,
     Transient,
     /// It says that it is done, and it is not.
@@ -42,7 +42,7 @@ pub enum Action {
     /// One of the running operations ends.
     End {
         pick: u16,
-        fate: Fate,
+        fate: OperationEnd,
         luck: u8,
     },
     /// The late effect of an operation of uncertain end happens now.
@@ -87,7 +87,8 @@ pub enum Action {
     },
     /// The node's status is written.
     Status,
-    /// The controller attaches what is in use and detaches the rest, one volume at a time, and perhaps reports it.
+    /// The controller attaches what is in use and detaches the rest, one volume at a time, and
+    /// perhaps reports it.
     Controller {
         pick: u16,
     },
@@ -122,7 +123,7 @@ pub enum Action {
     Echo {
         pick: u16,
     },
-    /// Somebody looks at everything.
+    /// An observer looks at everything.
     Look,
 }
 
@@ -141,15 +142,15 @@ fn index(random: &mut Random, limit: usize) -> usize {
     usize::try_from(random.below(limit as u64)).unwrap()
 }
 
-fn any_fate(random: &mut Random, lies: bool) -> Fate {
+fn any_fate(random: &mut Random, lies: bool) -> OperationEnd {
     match random.below(100) {
-        0..=7 => Fate::Final,
-        8..=13 => Fate::FinalAtDevice,
-        14..=27 => Fate::Uncertain,
-        28..=33 => Fate::UncertainAtDevice,
-        34..=41 => Fate::Transient,
-        42..=43 if lies => Fate::Lie,
-        _ => Fate::Done,
+        0..=7 => OperationEnd::Final,
+        8..=13 => OperationEnd::FinalAtDevice,
+        14..=27 => OperationEnd::Uncertain,
+        28..=33 => OperationEnd::UncertainAtDevice,
+        34..=41 => OperationEnd::Transient,
+        42..=43 if lies => OperationEnd::Lie,
+        _ => OperationEnd::Done,
     }
 }
 

@@ -1,9 +1,10 @@
-//! The end of a run: no more faults, everything resolved, time goes on. The world has to become what is desired (rule R4).
+//! The end of a run: no more faults, everything resolved, time goes on. The world has to become
+//! what is desired (rule R4).
 
 use volhost_model::names::PodUid;
 use volhost_model::view::PodPhase;
 
-use crate::action::Fate;
+use crate::action::OperationEnd;
 use crate::happen::everything;
 use crate::kinds::{Catalog, Demand, KINDS, PLUGINS, PODS, SMALLEST, VOLUMES};
 use crate::rules::{Check, Rule, broken, ensure};
@@ -17,7 +18,7 @@ const LUCK: u64 = 1;
 impl Sim<'_> {
     pub fn converge(&mut self) -> Check {
         self.note(|_| "*** no more faults".to_owned());
-        // A lie comes out when somebody looks at the kernel: at the next start.
+        // A lie comes out when the kernel is asked: at the next start.
         if self.world.anything_lied() {
             self.crash(LUCK)?;
         }
@@ -59,7 +60,7 @@ impl Sim<'_> {
                 self.controller_reports()?;
             }
             if !self.life.running.is_empty() {
-                self.end(0, Fate::Done, 0)?;
+                self.end(0, OperationEnd::Done, 0)?;
             } else if let Some(at) = self.life.armed {
                 self.now = self.now.max(at);
                 self.step(volhost_core::Event::Timer, everything())?;
@@ -100,7 +101,8 @@ impl Sim<'_> {
                     })?;
                     continue;
                 };
-                // A recovered mount cannot be corrected while another pod has the volume; it is not reported as ready.
+                // A recovered mount cannot be corrected while another pod has the volume; it is not
+                // reported as ready.
                 if self.is_blocked(pod, volume) && !self.life.is_as_wanted(self.catalog, pod, volume) {
                     continue;
                 }
@@ -148,7 +150,8 @@ impl Sim<'_> {
                 format!("pod{pod} is shown as {:?}", view.phase)
             })?;
         }
-        // A failure of a pod that another pod keeps from the volume is remembered until its turn comes.
+        // A failure of a pod that another pod keeps from the volume is remembered until its turn
+        // comes.
         let single = |volume: &str| {
             KINDS.iter().any(|kind| (kind.single_pod || kind.labelled) && volume.contains(kind.name))
                 && (0..PODS).any(|pod| self.is_any_blocked(pod))

@@ -3,7 +3,7 @@
 use volhost_core::{Event, RecoveredDevice, RecoveredVolume};
 use volhost_model::names::SpecName;
 
-use crate::action::Fate;
+use crate::action::OperationEnd;
 use crate::happen::everything;
 use crate::kinds::{PODS, VOLUMES};
 use crate::life::Life;
@@ -12,17 +12,18 @@ use crate::rules::Check;
 use crate::sim::Sim;
 
 impl Sim<'_> {
-    /// The host dies; its operations come to some end without it. A new one finds what is there, with or without a record of it.
+    /// The host dies; its operations come to some end without it. A new one finds what is there,
+    /// with or without a record of it.
     pub fn crash(&mut self, luck: u64) -> Check {
         let mut random = Random::new(luck);
         self.note(|_| "*** the host dies, and starts again".to_owned());
         for running in std::mem::take(&mut self.life.running) {
             self.met.insert((running.operation.kind.name().as_str(), "crash"));
             let fate = match random.below(4) {
-                0 => Fate::Final,
-                1 => Fate::Done,
-                2 => Fate::UncertainAtDevice,
-                _ => Fate::Uncertain,
+                0 => OperationEnd::Final,
+                1 => OperationEnd::Done,
+                2 => OperationEnd::UncertainAtDevice,
+                _ => OperationEnd::Uncertain,
             };
             let place = (running.volume, running.pod);
             let luck = u8::try_from(random.below(256)).unwrap();
@@ -76,7 +77,8 @@ impl Sim<'_> {
             plugin: self.catalog.plugin_of(volume).clone(),
             spec_name: SpecName::new(of.kind.name).unwrap(),
             unique_name: of.name.clone(),
-            // A block volume is found in a folder of its own, so its mode is always known: by its spec.
+            // A block volume is found in a folder of its own, so its mode is always known: by its
+            // spec.
             spec: (recorded || of.kind.block)
                 .then(|| self.catalog.spec(of.kind_id, of.handle, real.variant, 0).clone()),
             intact: complete && recorded && random.chance(80),

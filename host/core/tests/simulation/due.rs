@@ -1,5 +1,5 @@
-//! The needs of each volume, computed from the machine's input and state: every operation that may start must have
-//! started.
+//! The needs of each volume, computed from the machine's input and state: every operation that may
+//! start must have started.
 
 use crate::kinds::{PODS, PodId, VolumeId, parts_of};
 use crate::life::KnownMount;
@@ -124,7 +124,8 @@ impl Sim<'_> {
         Some(Needed::new(Some(pod), None, "volume_fs_resize"))
     }
 
-    /// Another pod has a volume for one pod alone, or has it with another label, or another volume has the folder.
+    /// Another pod has a volume for one pod alone, or has it with another label, or another volume
+    /// has the folder.
     fn is_kept_out(&self, volume: VolumeId, pod: PodId, variant: u8) -> bool {
         let (life, of) = (&self.life, &self.catalog.volumes[volume]);
         let in_other_pod = (0..PODS).any(|other| other != pod && life.known[volume].mounts[other].is_some());

@@ -3,7 +3,7 @@
 use volhost_core::{Event, OperationReport};
 use volhost_model::FailureClass;
 
-use crate::action::{Action, Choice, Fate};
+use crate::action::{Action, Choice, OperationEnd};
 use crate::kinds::{Demand, KINDS, PODS, PodId, PodReport, VOLUMES, VolumeId};
 use crate::life::{Ended, Running, Waiter};
 use crate::rules::{Check, Rule, ensure};
@@ -15,8 +15,8 @@ pub fn everything() -> Turn {
 }
 
 impl Sim<'_> {
-    /// One of the running operations that are `fit`. Which one does not depend on those that are not chosen, so that a run stays the
-    /// same when what does not matter to it is left out.
+    /// One of the running operations that are `fit`. Which one does not depend on those that are
+    /// not chosen, so that a run stays the same when what does not matter to it is left out.
     fn choose(&self, pick: u16, fit: impl Fn(&Running) -> bool) -> Option<usize> {
         let lot = |running: &Running| {
             let place = running.volume * (PODS + 1) + running.pod.map_or(PODS, |pod| pod);
@@ -153,10 +153,10 @@ impl Sim<'_> {
         }
     }
 
-    pub fn end(&mut self, at: usize, fate: Fate, luck: u8) -> Check {
+    pub fn end(&mut self, at: usize, fate: OperationEnd, luck: u8) -> Check {
         let running = self.life.running.remove(at);
         let plugin = self.catalog.volumes[running.volume].kind.plugin;
-        let fate = if self.quarantined[plugin] { Fate::Transient } else { fate };
+        let fate = if self.quarantined[plugin] { OperationEnd::Transient } else { fate };
         let place = (running.volume, running.pod);
         let report = self.world.end(self.catalog, &running.operation, place, running.version, fate, luck);
         let ended = Ended {
@@ -166,7 +166,7 @@ impl Sim<'_> {
             failed: report.result.as_ref().err().map(|failure| failure.class),
         };
         let end = match (ended.failed, fate) {
-            (None, Fate::Lie) => "lie",
+            (None, OperationEnd::Lie) => "lie",
             (None, _) => "done",
             (Some(FailureClass::Final), _) => "final",
             (Some(FailureClass::Uncertain), _) => "uncertain",
@@ -182,7 +182,8 @@ impl Sim<'_> {
         self.step(Event::OperationDone { id: running.operation.id, report }, turn)
     }
 
-    /// What an operation on the volume may concern: its users, and the volumes that wait for its folder.
+    /// What an operation on the volume may concern: its users, and the volumes that wait for its
+    /// folder.
     pub fn about(&self, volume: VolumeId, pod: Option<PodId>) -> Turn {
         let mut turn = Turn { volumes: 1 << volume, pods: pod.map_or(ALL_PODS, |pod| 1 << pod), ..Turn::default() };
         let kind = self.catalog.volumes[volume].kind_id;
@@ -201,7 +202,7 @@ impl Sim<'_> {
         turn
     }
 
-    /// What an operation of uncertain end was doing comes true. Nobody tells the host.
+    /// The effect of an operation of uncertain end happens late, without a report to the host.
     fn late(&mut self, pick: u16) -> Check {
         let volume = usize::from(pick) % VOLUMES;
         let world = &mut self.world;
@@ -240,7 +241,7 @@ impl Sim<'_> {
         self.step(Event::Timer, everything())
     }
 
-    /// Forward, time has passed; backward, nobody believes it.
+    /// Forward, time has passed; backward, the host ignores it.
     fn jump(&mut self, back: bool, by: u64) -> Check {
         if !back {
             self.now += by;
@@ -293,8 +294,8 @@ impl Sim<'_> {
         self.step(Event::ReportedInUse(in_use), everything())
     }
 
-    /// The controller looks at one volume: what the status says is in use it attaches, unless another node has it; the rest
-    /// it detaches.
+    /// The controller looks at one volume: what the status says is in use it attaches, unless
+    /// another node has it; the rest it detaches.
     pub fn controller_acts(&mut self, volume: VolumeId) {
         if !self.config.host_attaches && self.catalog.volumes[volume].kind.attachable {
             let attached = &mut self.world.attached[volume];

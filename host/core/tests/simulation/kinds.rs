@@ -1,5 +1,5 @@
-//! The volumes the simulation knows: every kind that the machine treats differently. Pods and volumes are numbers here; a catalog
-//! has the names and specs of the machine's input.
+//! The volumes the simulation knows: every kind that the machine treats differently. Pods and
+//! volumes are numbers here; a catalog has the names and specs of the machine's input.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The state that a crash of the host destroys: the machine, its input, and its observed state since the start.
+//! The state that a crash of the host destroys: the machine, its input, and its observed state
+//! since the start.
 
 use volhost_core::{Config, Operation, OperationKind, Time, WaiterId};
 use volhost_core_mutants::probe::{FailureProbe, Probe};
@@ -116,7 +117,8 @@ pub struct Life {
     pub led_to: [[Option<VolumeId>; KINDS.len()]; PODS],
     pub reported: [bool; VOLUMES],
     pub attachments: Option<[bool; VOLUMES]>,
-    /// The volumes that the controller has detached, because the node's status did not name them, and has not reported yet.
+    /// The volumes that the controller has detached, because the node's status did not name them,
+    /// and has not reported yet.
     pub taken_away: [bool; VOLUMES],
     pub synced: bool,
     pub draining: bool,
@@ -125,7 +127,8 @@ pub struct Life {
     pub armed: Option<Time>,
     pub waiting: Vec<Waiter>,
     pub known: [Known; VOLUMES],
-    /// The reported reason why a pod cannot have a volume now; it is not reported again while it lasts.
+    /// The reported reason why a pod cannot have a volume now; it is not reported again while it
+    /// lasts.
     pub hindered: [[Option<String>; PODS]; VOLUMES],
     /// For each pod that waits for a volume's mount, the pods that were served since, as bits.
     pub overtaken_by: [[u8; PODS]; VOLUMES],
@@ -157,7 +160,8 @@ impl Life {
         }
     }
 
-    /// The pod's last reported demand for the volume: variant and capacity. Draining changes nothing here.
+    /// The pod's last reported demand for the volume: variant and capacity. Draining changes
+    /// nothing here.
     pub fn said(&self, catalog: &Catalog, pod: PodId, volume: VolumeId) -> Option<(u8, u64)> {
         let of = &catalog.volumes[volume];
         match self.pod_reports[pod]?.demands[of.kind_id] {
@@ -267,7 +271,8 @@ impl Life {
         top.is_some_and(|top| top.needs > 0)
     }
 
-    /// As many volumes of its plugin are attached, or may be, or are being attached, as may be, this one not among them.
+    /// As many volumes of its plugin are attached, or may be, or are being attached, as may be,
+    /// this one not among them.
     pub fn has_no_place(&self, catalog: &Catalog, volume: VolumeId) -> bool {
         let counts = |volume: VolumeId| {
             let attaching =

@@ -5,7 +5,7 @@
 
 use std::ops::Deref;
 
-use volhost_core::{Command, Config, Core, Event, Time};
+use volhost_core::{Config, Core, CoreCommand, Event, Time};
 use volhost_core_mutants as copy;
 
 use crate::sim::Settings;
@@ -24,7 +24,7 @@ impl Machine {
         Self { original: original.then(|| Core::new(config)), copy: copy::Core::new(config) }
     }
 
-    pub fn step(&mut self, now: Time, event: Event) -> Vec<Command> {
+    pub fn step(&mut self, now: Time, event: Event) -> Vec<CoreCommand> {
         let Some(original) = &mut self.original else {
             return self.copy.step(now, event);
         };

@@ -1,8 +1,9 @@
-//! Random pods, faults and crashes under virtual time, against a model of the real world. After every step the rules of the design
-//! are checked; when faults stop, the world has to become what is desired.
+//! Random pods, faults and crashes under virtual time, against a model of the real world. After
+//! every step the rules of the design are checked; when faults stop, the world has to become what
+//! is desired.
 //!
-//! A failing seed is printed with a short trace of what breaks. `VOLHOST_SIM_SEED=n` runs that seed alone; `VOLHOST_SIM_STEPS=n`
-//! sets the number of steps in all.
+//! A failing seed is printed with a short trace of what breaks. `VOLHOST_SIM_SEED=n` runs that seed
+//! alone; `VOLHOST_SIM_STEPS=n` sets the number of steps in all.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -214,7 +215,8 @@ fn a_failing_run_is_shrunk_and_described() {
     let (settings, actions) = script(seed, ACTIONS_A_SEED, Some(Mutation::ForgetUncertain));
     let short = shrink(&catalog, settings, &actions).unwrap();
     assert_eq!(short.broken.rule, Rule::NothingForgotten);
-    // A pod wants a volume, its mount ends without an answer: perhaps an attachment before, and a moment for what comes late.
+    // A pod wants a volume, its mount ends without an answer: perhaps an attachment before, and a
+    // moment for what comes late.
     assert!(short.actions.len() <= 6, "{}", short.trace);
     assert!(short.trace.contains("is wanted with") && short.trace.contains("fails, uncertain"), "{}", short.trace);
     assert!(short.trace.ends_with("and the machine does not know"), "{}", short.trace);

@@ -1,5 +1,5 @@
-//! Every rule has a mutant: a copy of the machine with that rule broken on purpose. The simulation has to notice each, by the rule it
-//! breaks.
+//! Every rule has a mutant: a copy of the machine with that rule broken on purpose. The simulation
+//! has to notice each, by the rule it breaks.
 
 use volhost_core_mutants::{Mutation, NOT_APPLIED};
 

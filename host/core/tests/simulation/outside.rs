@@ -41,7 +41,8 @@ impl Sim<'_> {
         self.step(Event::Vanished { pod, volume }, turn)
     }
 
-    /// The mount disappeared while an operation on it ran, which has not brought it back: that is reported now.
+    /// The mount disappeared while an operation on it ran, which has not brought it back: that is
+    /// reported now.
     pub fn comes_out_as_vanished(&self, running: &Running, ended: &Ended) -> Option<(VolumeId, PodId)> {
         let unmount = matches!(running.operation.kind, OperationKind::Unmount | OperationKind::Unmap);
         let existed = match ended.failed {
@@ -52,7 +53,8 @@ impl Sim<'_> {
         running.pod.filter(|_| running.vanished && existed).map(|pod| (running.volume, pod))
     }
 
-    /// A mount of which the host has heard that it is gone, and waits for the end of the operation that works on it.
+    /// A mount of which the host has heard that it is gone, and waits for the end of the operation
+    /// that works on it.
     pub fn is_going(&self, volume: VolumeId, pod: PodId) -> bool {
         self.life.running.iter().any(|running| running.vanished && running.volume == volume && running.pod == Some(pod))
     }
@@ -77,7 +79,8 @@ impl Sim<'_> {
         self.step(Event::DeviceVanished { volume: self.catalog.volumes[volume].name.clone() }, turn)
     }
 
-    /// The staging mount disappeared while an operation on it ran, which has not brought it back: that is reported now.
+    /// The staging mount disappeared while an operation on it ran, which has not brought it back:
+    /// that is reported now.
     pub fn comes_out_without_device(&self, running: &Running, report: &OperationReport) -> Option<VolumeId> {
         let unmount = matches!(running.operation.kind, OperationKind::UnmountDevice);
         let transient = report.result.as_ref().is_err_and(|failure| failure.class == FailureClass::Transient);
@@ -86,7 +89,8 @@ impl Sim<'_> {
         (running.device_vanished && existed).then_some(running.volume)
     }
 
-    /// A mount of the node of which the host has heard that it is gone, and waits for the end of the operation that works on it.
+    /// A mount of the node of which the host has heard that it is gone, and waits for the end of
+    /// the operation that works on it.
     pub fn device_is_going(&self, volume: VolumeId) -> bool {
         self.life.running.iter().any(|running| running.device_vanished && running.volume == volume)
     }

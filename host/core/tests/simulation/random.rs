@@ -1,4 +1,5 @@
-//! A small generator of repeatable numbers (xorshift64*): the same seed gives the same run everywhere.
+//! A small generator of repeatable numbers (xorshift64*): the same seed gives the same run
+//! everywhere.
 
 pub struct Random(u64);
 

@@ -1,6 +1,7 @@
 //! The rules, by name, and what it means that one is broken.
 
-/// Each is checked after every step, or at the start of every operation; the last at the end of a run.
+/// Each is checked after every step, or at the start of every operation; the last at the end of a
+/// run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Rule {
     /// R1: every mount that exists, or may, is known.
@@ -11,7 +12,8 @@ pub enum Rule {
     HalfKnowledge,
     /// R3: one operation at a time on a key.
     OneAtATime,
-    /// R3: a failed key waits exactly as long as it should, and its failures are counted while it is needed.
+    /// R3: a failed key waits exactly as long as it should, and its failures are counted while it
+    /// is needed.
     BackOff,
     /// R3: no pod is served twice while another waits for the same volume.
     FairTurns,
@@ -27,7 +29,8 @@ pub enum Rule {
     AttachFirst,
     /// No more volumes of a plugin are attached, or may be, than may be.
     WithinLimit,
-    /// The other node that has a volume is known from when that is found out until it is attached here.
+    /// The other node that has a volume is known from when that is found out until it is attached
+    /// here.
     KnownElsewhere,
     /// The base of a volume is mounted, as it is wanted, before the volume.
     BaseFirst,
@@ -90,7 +93,7 @@ pub fn broken<T>(rule: Rule, what: impl Into<String>) -> Check<T> {
     Err(Broken { rule, what: what.into() })
 }
 
-/// Breaks the rule unless `holds`; the text is only made then.
-pub fn ensure(holds: bool, rule: Rule, what: impl FnOnce() -> String) -> Check {
-    if holds { Ok(()) } else { broken(rule, what()) }
+/// Breaks the rule unless `is_kept`; the text is only made then.
+pub fn ensure(is_kept: bool, rule: Rule, what: impl FnOnce() -> String) -> Check {
+    if is_kept { Ok(()) } else { broken(rule, what()) }
 }

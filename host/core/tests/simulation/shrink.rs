@@ -1,7 +1,7 @@
-//! Makes a failing run short enough to read: leaves out what it does not need, and makes the rest simpler, as long as the same rule
-//! breaks.
+//! Makes a failing run short enough to read: leaves out what it does not need, and makes the rest
+//! simpler, as long as the same rule breaks.
 
-use crate::action::{Action, Choice, Fate, Timed};
+use crate::action::{Action, Choice, OperationEnd, Timed};
 use crate::kinds::Catalog;
 use crate::rules::{Broken, Rule};
 use crate::sim::{Settings, Sim};
@@ -51,7 +51,8 @@ impl Shrinker<'_> {
         actions.len() < before
     }
 
-    /// Tries each simpler form of each action. Every form is simpler than what it replaces, so there is an end to it.
+    /// Tries each simpler form of each action. Every form is simpler than what it replaces, so
+    /// there is an end to it.
     fn simplify(&mut self, actions: &mut [Timed]) -> bool {
         let mut better = false;
         for at in 0..actions.len() {
@@ -94,7 +95,7 @@ fn simpler(timed: &Timed) -> Vec<Timed> {
         Action::End { pick, fate, luck } => {
             push(after, Action::End { pick: 0, fate, luck });
             push(after, Action::End { pick, fate, luck: 0 });
-            push(after, Action::End { pick, fate: Fate::Done, luck });
+            push(after, Action::End { pick, fate: OperationEnd::Done, luck });
         }
         Action::Jump { seconds, .. } => push(after, Action::Pass { micros: u32::from(seconds) * 1_000_000 }),
         Action::Crash { .. } => push(after, Action::Crash { luck: 0 }),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use volhost_core::{
-    Command, Config, DesiredPod, DesiredVolume, Event, Operation, OperationKind, Time, UnresolvedVolume,
+    Config, CoreCommand, DesiredPod, DesiredVolume, Event, Operation, OperationKind, Time, UnresolvedVolume,
 };
 use volhost_core_mutants::Mutation;
 
@@ -20,7 +20,8 @@ pub const SECOND: Time = 1_000_000;
 const TRACE_LINES: usize = 400;
 /// In one run of so many the original is stepped beside its copy: over a thousand runs in all.
 const SEEDS_A_COMPARISON: u64 = 16;
-/// All volumes are looked at again after this many steps, the others only when an event concerns them.
+/// All volumes are looked at again after this many steps, the others only when an event concerns
+/// them.
 const STEPS_TO_LOOK: u64 = 64;
 
 /// The settings of a run; with the actions they determine it.
@@ -201,8 +202,8 @@ impl<'a> Sim<'a> {
         self.mark_due_changed(&mut turn);
         for command in self.life.core.step(self.now, event) {
             match command {
-                Command::Start(operation) => self.started(operation, &mut turn)?,
-                Command::ArmTimer(at) => {
+                CoreCommand::Start(operation) => self.started(operation, &mut turn)?,
+                CoreCommand::ArmTimer(at) => {
                     self.note(|_| format!("      arm the timer for {:.3}", (at % (100_000 * SECOND)) as f64 / 1e6));
                     if self.life.armed.is_some_and(|armed| armed <= at) {
                         return broken(Rule::Timer, format!("it was armed again for {at}, which is not earlier"));
@@ -210,8 +211,8 @@ impl<'a> Sim<'a> {
                     self.life.armed = Some(at);
                     turn.armed = Some(at);
                 }
-                Command::Answer { waiter, result } => self.answered(waiter, &result)?,
-                Command::Publish(notice) => self.published(notice, &mut turn)?,
+                CoreCommand::Answer { waiter, result } => self.answered(waiter, &result)?,
+                CoreCommand::Publish(notice) => self.published(notice, &mut turn)?,
             }
         }
         if self.steps.is_multiple_of(STEPS_TO_LOOK) {

@@ -61,7 +61,8 @@ impl Sim<'_> {
         Ok(())
     }
 
-    /// To the operation's pod; for an operation on the volume alone, to every pod that wants it, or to no pod.
+    /// To the operation's pod; for an operation on the volume alone, to every pod that wants it, or
+    /// to no pod.
     fn concerned(&self, volume: VolumeId, pod: Option<PodId>, reason: &'static str) -> Vec<Warning> {
         let mut pods: Vec<Option<PodId>> = match pod {
             Some(pod) => vec![Some(pod)],
@@ -190,7 +191,7 @@ impl Sim<'_> {
         ensure(shown, Rule::AllParts, || format!("pod{pod} names {parts} parts of {}", KINDS[kind].name))
     }
 
-    /// Nobody waits for what has happened, cannot happen any more, or is too late.
+    /// No waiter waits for what has happened, cannot happen any more, or is too late.
     pub fn check_waiters(&self, turn: &Turn) -> Check {
         let life = &self.life;
         for waiting in &life.waiting {

@@ -93,7 +93,8 @@ impl Sim<'_> {
         })
     }
 
-    /// A failed key is not tried again before its time, unless something has wiped its failure in this very step.
+    /// A failed key is not tried again before its time, unless something has wiped its failure in
+    /// this very step.
     fn check_wait(&self, starting: &Running, turn: &Turn) -> Check {
         let life = &self.life;
         let (volume, name) = (starting.volume, starting.operation.kind.name().as_str());
@@ -147,7 +148,8 @@ impl Sim<'_> {
             });
         };
         let other = mount.variant.is_none() && life.look(self.catalog, volume).has_other_label(of.kind, pod, variant);
-        // As it is now: the end of an operation on the base may have reported its content in this step.
+        // As it is now: the end of an operation on the base may have reported its content in this
+        // step.
         let lost = self
             .catalog
             .base_of(volume)
@@ -160,7 +162,7 @@ impl Sim<'_> {
         })
     }
 
-    /// The device, or the attachment, is taken away.
+    /// The device is unstaged, or the volume is detached.
     fn check_release(&self, volume: usize, rule: Rule) -> Check {
         let (life, name) = (&self.life, &self.catalog.volumes[volume].name);
         let known = life.look(self.catalog, volume);

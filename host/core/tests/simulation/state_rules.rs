@@ -1,4 +1,5 @@
-//! What must hold after every step: of each volume that the step may have changed, and of the timer.
+//! The invariants after every step: of each volume that the step may have changed, and of the
+//! timer.
 
 use volhost_core::Time;
 use volhost_core_mutants::probe::FailureProbe;
@@ -39,7 +40,7 @@ impl Sim<'_> {
         let mut before = [Known::NOTHING; VOLUMES];
         for volume in bits(turn.volumes) {
             let now = self.life.look(self.catalog, volume);
-            // Of what nobody wants any more nothing is remembered.
+            // Nothing is remembered of a volume that no pod wants any more.
             self.world.found_on_other_node[volume] &= now.there;
             before[volume] = std::mem::replace(&mut self.life.known[volume], now);
         }
@@ -55,7 +56,7 @@ impl Sim<'_> {
         self.check_timer(turn)
     }
 
-    /// What is held of the volume agrees with the world, or a plugin has lied.
+    /// The known state of the volume agrees with the world, or a plugin has lied.
     fn check_volume(&self, volume: VolumeId) -> Check {
         let (known, world) = (&self.life.known[volume], &self.world);
         let name = &self.catalog.volumes[volume].name;
@@ -100,7 +101,8 @@ impl Sim<'_> {
         Ok(())
     }
 
-    /// A failure is counted, kept while its operation is needed, and waits for exactly as long as it should.
+    /// A failure is counted, kept while its operation is needed, and waits for exactly as long as
+    /// it should.
     fn check_failures(&self, volume: VolumeId, before: &Known, turn: &Turn) -> Check {
         let (known, of) = (&self.life.known[volume], &self.catalog.volumes[volume]);
         let ended = turn.ended.filter(|ended| ended.volume == volume);
@@ -145,7 +147,7 @@ impl Sim<'_> {
                 continue;
             }
             let (Some(expected), None) = (expected, found) else {
-                return broken(Rule::BackOff, format!("{} is held as {found:?}, not {expected:?}", of.name));
+                return broken(Rule::BackOff, format!("{} is known as {found:?}, not {expected:?}", of.name));
             };
             let needs = needs.get_or_insert_with(|| self.needs(volume));
             ensure(!needs.iter().any(|needed| needed.keeps(slot, expected.name)), Rule::BackOff, || {

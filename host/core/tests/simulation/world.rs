@@ -3,7 +3,7 @@
 use volhost_core::{DeviceReport, Operation, OperationKind, OperationReport};
 use volhost_model::{Failure, FailureClass};
 
-use crate::action::Fate;
+use crate::action::OperationEnd;
 use crate::kinds::{Catalog, PODS, PodId, SMALLEST, VOLUMES, VolumeId, capacity_of, variant_of};
 
 /// One pod's mount.
@@ -24,7 +24,8 @@ pub struct Thing<T> {
     pub real: T,
     /// An operation of uncertain end may yet bring it to this.
     pub late: Option<T>,
-    /// It existed before this life of the host, and no operation on it has ended since: a failed mount may leave it.
+    /// It existed before this life of the host, and no operation on it has ended since: a failed
+    /// mount may leave it.
     pub old: bool,
     /// The last report on it was a lie: the host's state of it proves nothing about the host.
     pub lied: bool,
@@ -100,14 +101,15 @@ impl World {
             .any(|volume| self.any_mount_lied(volume) || self.devices[volume].lied || self.attached[volume].lied)
     }
 
-    /// Ends the operation, in the world and in the report of it. `version` is what the operation saw of the source.
+    /// Ends the operation, in the world and in the report of it. `version` is what the operation
+    /// saw of the source.
     pub fn end(
         &mut self,
         catalog: &Catalog,
         operation: &Operation,
         (volume, pod): (VolumeId, Option<PodId>),
         version: u32,
-        fate: Fate,
+        fate: OperationEnd,
         luck: u8,
     ) -> OperationReport {
         match operation.kind {
@@ -122,7 +124,7 @@ impl World {
                 let mount = &mut self.mounts[volume][pod.unwrap()];
                 let report = end_removal(mount, None, fate, luck);
                 if let (Some(real), true, true) = (&mut mount.real, report.result.is_err(), luck & COMPLETE == 0) {
-                    real.complete &= fate == Fate::Transient;
+                    real.complete &= fate == OperationEnd::Transient;
                 }
                 report
             }
@@ -141,48 +143,48 @@ impl World {
             OperationKind::Detach => end_removal(&mut self.attached[volume], false, fate, luck),
             OperationKind::Attach => self.end_attach(volume, fate, luck),
             OperationKind::VerifyControllerAttached => match fate {
-                Fate::Done if self.attached[volume].real => OperationReport::done(),
-                Fate::Lie => {
+                OperationEnd::Done if self.attached[volume].real => OperationReport::done(),
+                OperationEnd::Lie => {
                     self.attached[volume].lied = !self.attached[volume].real;
                     OperationReport::done()
                 }
-                Fate::Transient => failed(FailureClass::Transient),
-                Fate::Uncertain => failed(FailureClass::Uncertain),
+                OperationEnd::Transient => failed(FailureClass::Transient),
+                OperationEnd::Uncertain => failed(FailureClass::Uncertain),
                 _ => failed(FailureClass::Final),
             },
             OperationKind::Expand { to, .. } => match fate {
-                Fate::Done | Fate::Lie => {
+                OperationEnd::Done | OperationEnd::Lie => {
                     self.sizes[volume] = Some(to);
                     let size = (luck & SAYS != 0).then_some(to);
                     OperationReport { size, ..OperationReport::done() }
                 }
-                Fate::Uncertain | Fate::UncertainAtDevice => {
+                OperationEnd::Uncertain | OperationEnd::UncertainAtDevice => {
                     if luck & NOW != 0 {
                         self.sizes[volume] = Some(to);
                     }
                     failed(FailureClass::Uncertain)
                 }
-                Fate::Transient => failed(FailureClass::Transient),
+                OperationEnd::Transient => failed(FailureClass::Transient),
                 _ => failed(FailureClass::Final),
             },
         }
     }
 
-    fn end_attach(&mut self, volume: VolumeId, fate: Fate, luck: u8) -> OperationReport {
+    fn end_attach(&mut self, volume: VolumeId, fate: OperationEnd, luck: u8) -> OperationReport {
         let on_other_node = self.on_other_node[volume];
         let attached = &mut self.attached[volume];
         match fate {
-            Fate::Done if !on_other_node => {
+            OperationEnd::Done if !on_other_node => {
                 attached.settle(true);
                 self.found_on_other_node[volume] = false;
                 OperationReport { device_path: Some("/dev/sim".to_owned()), ..OperationReport::done() }
             }
-            Fate::Uncertain | Fate::UncertainAtDevice => {
+            OperationEnd::Uncertain | OperationEnd::UncertainAtDevice => {
                 attached.perhaps(true, luck & NOW != 0, luck & LATER != 0);
                 failed(FailureClass::Uncertain)
             }
-            Fate::Transient => failed(FailureClass::Transient),
-            Fate::Lie => {
+            OperationEnd::Transient => failed(FailureClass::Transient),
+            OperationEnd::Lie => {
                 attached.lied = !attached.real || attached.late.is_some();
                 self.found_on_other_node[volume] = false;
                 OperationReport::done()
@@ -206,7 +208,7 @@ impl World {
         needs_device: bool,
         remount: bool,
         version: u32,
-        fate: Fate,
+        fate: OperationEnd,
         luck: u8,
     ) -> OperationReport {
         let spec = operation.spec.as_ref().unwrap();
@@ -217,8 +219,8 @@ impl World {
             self.labels[volume] = variant;
         }
         match fate {
-            Fate::Transient => failed(FailureClass::Transient),
-            Fate::Done => {
+            OperationEnd::Transient => failed(FailureClass::Transient),
+            OperationEnd::Done => {
                 // The node's mount is looked at each time, and made where it is missing.
                 if operation.stageable {
                     device.settle(true);
@@ -229,20 +231,20 @@ impl World {
                 let device = (needs_device && luck & SAYS != 0).then_some(DeviceReport::Mounted);
                 OperationReport { device, ..OperationReport::done() }
             }
-            Fate::FinalAtDevice if needs_device => {
+            OperationEnd::FinalAtDevice if needs_device => {
                 if !device.old {
                     device.settle(false);
                 }
                 let device = (luck & SAYS != 0).then_some(DeviceReport::Unmounted);
                 OperationReport { device, ..failed(FailureClass::Final) }
             }
-            Fate::UncertainAtDevice if needs_device => {
+            OperationEnd::UncertainAtDevice if needs_device => {
                 device.perhaps(true, luck & DEVICE_NOW != 0, luck & DEVICE_LATER != 0);
                 OperationReport { device: Some(DeviceReport::Uncertain), ..failed(FailureClass::Uncertain) }
             }
-            Fate::Final | Fate::FinalAtDevice => {
-                // A mount operation that ended without success has left nothing, unless it only refreshed an existing mount, or
-                // never saw it.
+            OperationEnd::Final | OperationEnd::FinalAtDevice => {
+                // A mount operation that ended without success has left nothing, unless it only
+                // refreshed an existing mount, or never saw it.
                 if !remount && !mount.old {
                     mount.settle(None);
                 }
@@ -252,7 +254,7 @@ impl World {
                 device.settle(true);
                 OperationReport { device: Some(DeviceReport::Mounted), ..failed(FailureClass::Final) }
             }
-            Fate::Uncertain | Fate::UncertainAtDevice => {
+            OperationEnd::Uncertain | OperationEnd::UncertainAtDevice => {
                 let complete = mount.real.map_or(luck & COMPLETE != 0, |real| real.complete);
                 let real = Some(Real { variant, version, complete, parts });
                 if needs_device {
@@ -271,7 +273,7 @@ impl World {
                 let device = (needs_device && there && luck & SAYS != 0).then_some(DeviceReport::Mounted);
                 OperationReport { device, ..failed(FailureClass::Uncertain) }
             }
-            Fate::Lie => {
+            OperationEnd::Lie => {
                 let as_reported = |real: Real| {
                     real.complete && real.variant == variant && real.version == version && real.parts == parts
                 };
@@ -283,24 +285,24 @@ impl World {
     }
 }
 
-fn end_removal<T: Copy + PartialEq>(thing: &mut Thing<T>, gone: T, fate: Fate, luck: u8) -> OperationReport {
+fn end_removal<T: Copy + PartialEq>(thing: &mut Thing<T>, gone: T, fate: OperationEnd, luck: u8) -> OperationReport {
     match fate {
-        Fate::Done => {
+        OperationEnd::Done => {
             thing.settle(gone);
             OperationReport::done()
         }
-        Fate::Transient => failed(FailureClass::Transient),
-        Fate::Lie => {
+        OperationEnd::Transient => failed(FailureClass::Transient),
+        OperationEnd::Lie => {
             thing.lied = thing.real != gone || thing.late.is_some();
             thing.old = false;
             OperationReport::done()
         }
-        Fate::Final | Fate::FinalAtDevice => {
+        OperationEnd::Final | OperationEnd::FinalAtDevice => {
             thing.perhaps(gone, luck & NOW != 0, false);
             thing.old = false;
             failed(FailureClass::Final)
         }
-        Fate::Uncertain | Fate::UncertainAtDevice => {
+        OperationEnd::Uncertain | OperationEnd::UncertainAtDevice => {
             thing.perhaps(gone, luck & NOW != 0, luck & LATER != 0);
             thing.old = false;
             failed(FailureClass::Uncertain)

@@ -7,8 +7,8 @@ use super::error::{FilterError, failed};
 /// `open_tree_attr`, Linux 6.15. The same number on every processor.
 const OPEN_TREE_ATTR: i64 = 467;
 
-/// What no program that makes or checks a file system calls: mounts, other processes, objects shared
-/// with them, sockets, and what changes the machine.
+/// What no program that makes or checks a file system calls: mounts, other processes, objects
+/// shared with them, sockets, and what changes the machine.
 pub(super) const NOT_FOR_TOOLS: &[i64] = &[
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -36,7 +36,8 @@ pub(super) const NOT_FOR_TOOLS: &[i64] = &[
     libc::SYS_move_pages,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // Signals. A program that aborts sends one to itself; refused, it ends by an illegal instruction.
+    // Signals. A program that aborts sends one to itself; refused, it ends by an illegal
+    // instruction.
     libc::SYS_kill,
     libc::SYS_tkill,
     libc::SYS_tgkill,
@@ -96,7 +97,8 @@ pub(super) const NOT_FOR_TOOLS: &[i64] = &[
 #[cfg(target_arch = "x86_64")]
 pub(super) const X32_ONLY: std::ops::RangeInclusive<i64> = 512..=547;
 
-/// Device calls (`ioctl`) of one kind: those whose number agrees with `number` in the bits of `mask`.
+/// Device calls (`ioctl`) of one kind: those whose number agrees with `number` in the bits of
+/// `mask`.
 #[derive(Debug, Clone, Copy)]
 struct Requests {
     number: u64,
@@ -109,9 +111,9 @@ const MEANING: u64 = 0xFFFF;
 const ONE: u64 = MEANING;
 const WHOLE_TYPE: u64 = 0xFF00;
 
-/// The requests of the tools to devices and their own output. File systems have other types for theirs
-/// (`X`, `f`, `v`, 0x94, and others that a kernel may add), by which a program could freeze the host's
-/// file system through any of its files.
+/// The requests of the tools to devices and their own output. File systems have other types for
+/// theirs (`X`, `f`, `v`, 0x94, and others that a kernel may add), by which a program could freeze
+/// the host's file system through any of its files.
 const FOR_TOOLS: [Requests; 5] = [
     // <linux/fs.h>: block devices.
     Requests { number: 0x1200, mask: WHOLE_TYPE },
@@ -137,8 +139,9 @@ pub(super) fn refused_ioctls() -> Result<Vec<SeccompRule>, FilterError> {
         .collect()
 }
 
-/// Splits `within` by one bit after the other until each part is allowed whole or refused whole, and
-/// adds the refused ones: a filter can compare for equality under a mask, and not for the opposite.
+/// Splits `within` by one bit after the other until each part is allowed whole or refused whole,
+/// and adds the refused ones: a filter can compare for equality under a mask, and not for the
+/// opposite.
 fn find_others(within: Requests, others: &mut Vec<Requests>) {
     let overlapping = |allowed: &&Requests| (allowed.number ^ within.number) & allowed.mask & within.mask == 0;
     let mut overlapping = FOR_TOOLS.iter().filter(overlapping).peekable();

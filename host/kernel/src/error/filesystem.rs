@@ -22,7 +22,7 @@ pub enum FilesystemError {
     },
     /// The device contains something, and that is no file system.
     #[error(
-        "{path}: holds {found}, and no {wanted}; only a blank device is formatted. If you do not need what is there, or a killed \
+        "{path}: contains {found}, and no {wanted}; only a blank device is formatted. If you do not need what is there, or a killed \
          format left it, erase it by hand: blkdiscard --force --zeroout {path}"
     )]
     Missing {

@@ -20,7 +20,7 @@ pub enum ImageError {
         fs_type: String,
     },
     /// A file contains something else than the image that was asked for.
-    #[error("{path}: holds {found}, not an image of type {wanted}; ask for what it is, or use another file")]
+    #[error("{path}: contains {found}, not an image of type {wanted}; ask for what it is, or use another file")]
     Mismatch {
         /// The file.
         path: String,

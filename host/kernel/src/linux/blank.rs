@@ -23,8 +23,8 @@ use crate::step::Step;
 /// a slow disk's cache.
 const WHOLE_BYTES: u64 = 64 << 20;
 /// What is read of a larger one at its beginning and its end, in bytes: there file systems,
-/// partition tables, RAID and tools that encrypt put what they are known by, and a program that writes
-/// without any format begins there.
+/// partition tables, RAID and tools that encrypt put what they are known by, and a program that
+/// writes without any format begins there.
 const END_BYTES: u64 = 1 << 20;
 /// How many places are read between, and how much at each, in bytes: 5 s on a disk that seeks.
 const SAMPLES: u64 = 512;
@@ -47,9 +47,9 @@ pub(super) fn first_data(device: &BlockDevice) -> Result<Option<u64>> {
     let opened = open_device(device, Step::ReadDevice)?;
     let size = device_bytes(&opened).map_err(failed)?;
     let written = match data_extents(device, &opened, size).map_err(failed)? {
-        Data::Unknown => vec![(0, size)],
-        Data::Extents(extents) => extents,
-        Data::TooMany(first) => return Ok(Some(first)),
+        WrittenRanges::Unknown => vec![(0, size)],
+        WrittenRanges::Extents(extents) => extents,
+        WrittenRanges::TooMany(first) => return Ok(Some(first)),
     };
     let mut buffer = vec![0; READ_BYTES];
     for extent in to_read(&written, size) {
@@ -60,8 +60,8 @@ pub(super) fn first_data(device: &BlockDevice) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// Zeroes what has been written to an image's device; of a device that does not report where that is,
-/// nothing. For a device that was blank before and that no other process writes to.
+/// Zeroes what has been written to an image's device; of a device that does not report where that
+/// is, nothing. For a device that was blank before and that no other process writes to.
 ///
 /// # Errors
 /// As [`first_data`].
@@ -70,7 +70,7 @@ pub(super) fn zero_data(device: &BlockDevice) -> Result<()> {
     let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
     let opened = open_node(device.as_fd(), flags).map_err(failed)?;
     let size = device_bytes(&opened).map_err(failed)?;
-    if let Data::Extents(extents) = data_extents(device, &opened, size).map_err(failed)? {
+    if let WrittenRanges::Extents(extents) = data_extents(device, &opened, size).map_err(failed)? {
         for (from, to) in extents {
             zero_out(&opened, from, to - from).map_err(failed)?;
         }
@@ -79,7 +79,7 @@ pub(super) fn zero_data(device: &BlockDevice) -> Result<()> {
 }
 
 /// Where a device has been written.
-enum Data {
+enum WrittenRanges {
     /// The device does not report it.
     Unknown,
     /// In these parts, in order.
@@ -89,8 +89,8 @@ enum Data {
 }
 
 /// Where the file below a loop device has data.
-fn data_extents(device: &BlockDevice, opened: &File, size: u64) -> std::result::Result<Data, Errno> {
-    let Some(file) = backing_file(device.number(), opened)? else { return Ok(Data::Unknown) };
+fn data_extents(device: &BlockDevice, opened: &File, size: u64) -> std::result::Result<WrittenRanges, Errno> {
+    let Some(file) = backing_file(device.number(), opened)? else { return Ok(WrittenRanges::Unknown) };
     // What was written to the device, and is not in the file yet, would look like a hole.
     rustix::fs::fsync(opened)?;
     let mut extents = Vec::new();
@@ -101,17 +101,17 @@ fn data_extents(device: &BlockDevice, opened: &File, size: u64) -> std::result::
             // Nothing but a hole is left, or what follows is beyond the device's last sector.
             Ok(_) | Err(Errno::NXIO) => break,
             // A file system that does not report it.
-            Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Data::Unknown),
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(WrittenRanges::Unknown),
             Err(errno) => return Err(errno),
         };
         let end = seek(&file, SeekFrom::Hole(begin))?.min(size);
         if let (MOST_EXTENTS.., Some((first, _))) = (extents.len(), extents.first()) {
-            return Ok(Data::TooMany(*first));
+            return Ok(WrittenRanges::TooMany(*first));
         }
         extents.push((begin, end));
         from = end;
     }
-    Ok(Data::Extents(extents))
+    Ok(WrittenRanges::Extents(extents))
 }
 
 /// Which parts are read, in order, of a device of this size that has been written in `written`.

@@ -1,4 +1,5 @@
-//! Opening block devices and asking about them. A handle is a place: the device itself is opened for one question and closed.
+//! Opening block devices and asking about them. A handle is a place: the device itself is opened
+//! for one question and closed.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,7 +10,7 @@ use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::ioctl::{device_bytes, device_is_read_only};
-use super::stat::{IdKind, Seen, look, look_closer, type_word};
+use super::stat::{IdKind, StatxAnswer, look, look_closer, type_word};
 use super::walk::{PLACE, path_of, proc_path};
 use crate::block_devices::BlockDevice;
 use crate::child::unless_a_child_is_made;
@@ -42,7 +43,8 @@ pub(super) fn asking(device: &BlockDevice, step: Step, errno: Errno) -> KernelEr
     }
 }
 
-/// Makes sure that the device's path names this device, before and after it is given to a program that takes only paths.
+/// Makes sure that the device's path names this device, before and after it is given to a program
+/// that takes only paths.
 pub(super) fn check_path(device: &BlockDevice) -> Result<()> {
     match look(CWD, &device.path, IdKind::Reused) {
         Ok(seen) if seen.file_type() == FileType::BlockDevice && seen.node() == device.number => Ok(()),
@@ -72,7 +74,7 @@ pub(super) fn lock(device: &BlockDevice, step: Step) -> Result<File> {
 }
 
 /// A device by its node, wherever that is.
-pub(super) fn device_of_node(node: OwnedFd, seen: &Seen, path: PathBuf) -> BlockDevice {
+pub(super) fn device_of_node(node: OwnedFd, seen: &StatxAnswer, path: PathBuf) -> BlockDevice {
     BlockDevice { fd: node, path, number: seen.node() }
 }
 
@@ -111,7 +113,7 @@ impl LinuxKernel {
     }
 }
 
-impl Seen {
+impl StatxAnswer {
     /// The device of a node.
     pub(super) fn node(&self) -> DeviceNumber {
         let (major, minor) = self.node_numbers();

@@ -46,7 +46,8 @@ const EMPTY: [&str; 4] = ["/etc/mtab", "/proc/mounts", "/proc/self/mounts", "/pr
 const PASSES: usize = 16;
 /// The stack of a thread that starts a program and waits for its end, in bytes.
 const STACK_BYTES: usize = 256 << 10;
-/// The capabilities of root that a program keeps: file systems' tools set the block size of a device and flush it.
+/// The capabilities of root that a program keeps: file systems' tools set the block size of a
+/// device and flush it.
 const KEPT: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
 /// The program was not started, for it would reach more than it may.
@@ -60,26 +61,26 @@ pub(super) struct NotConfined {
 
 type Result<T> = std::result::Result<T, NotConfined>;
 
-fn at<E: Into<Failure>>(what: &'static str) -> impl Fn(E) -> NotConfined {
+fn at<E: Into<SetupErrno>>(what: &'static str) -> impl Fn(E) -> NotConfined {
     move |error| NotConfined { what, errno: error.into().0 }
 }
 
 /// An error's number, whichever library reported it.
-struct Failure(Errno);
+struct SetupErrno(Errno);
 
-impl From<Errno> for Failure {
+impl From<Errno> for SetupErrno {
     fn from(errno: Errno) -> Self {
         Self(errno)
     }
 }
 
-impl From<nix::errno::Errno> for Failure {
+impl From<nix::errno::Errno> for SetupErrno {
     fn from(errno: nix::errno::Errno) -> Self {
         Self(Errno::from_raw_os_error(errno as i32))
     }
 }
 
-impl From<std::io::Error> for Failure {
+impl From<std::io::Error> for SetupErrno {
     fn from(error: std::io::Error) -> Self {
         Self(Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
@@ -103,7 +104,7 @@ impl Confinement {
         job: impl FnOnce() -> T + Send,
     ) -> Result<T> {
         let namespace = self.namespace()?;
-        let furniture = Furniture::gather(program, device, node)?;
+        let furniture = VisibleFiles::gather(program, device, node)?;
         on_a_thread(|| {
             furniture.enter(&namespace)?;
             Ok(job())
@@ -156,11 +157,11 @@ fn empty_namespace() -> Result<OwnedFd> {
 }
 
 /// What a program gets to see.
-struct Furniture {
-    pieces: Vec<Piece>,
+struct VisibleFiles {
+    pieces: Vec<VisibleFile>,
 }
 
-enum Piece {
+enum VisibleFile {
     /// Something of the host's, which the program can only read unless it is the device.
     Bound { tree: OwnedFd, at: PathBuf, is_folder: bool, is_device: bool },
     /// A symbolic link.
@@ -169,7 +170,7 @@ enum Piece {
     Empty(PathBuf),
 }
 
-impl Furniture {
+impl VisibleFiles {
     /// Opens everything while the host's mounts can be seen.
     fn gather(program: &Path, device: &BlockDevice, node: BorrowedFd<'_>) -> Result<Self> {
         let mut all = Self { pieces: Vec::new() };
@@ -181,9 +182,9 @@ impl Furniture {
             all.bind(path)?;
         }
         all.describe(device.number());
-        all.pieces.extend(EMPTY.map(|path| Piece::Empty(path.into())));
+        all.pieces.extend(EMPTY.map(|path| VisibleFile::Empty(path.into())));
         let tree = clone_tree(node, "", OpenTreeFlags::AT_EMPTY_PATH).map_err(at("binding the device"))?;
-        all.pieces.push(Piece::Bound { tree, at: device.path().to_owned(), is_folder: false, is_device: true });
+        all.pieces.push(VisibleFile::Bound { tree, at: device.path().to_owned(), is_folder: false, is_device: true });
         Ok(all)
     }
 
@@ -191,7 +192,7 @@ impl Furniture {
         match rustix::fs::readlinkat(CWD, path, Vec::new()) {
             Ok(to) => {
                 let to = PathBuf::from(std::ffi::OsString::from(to.to_string_lossy().into_owned()));
-                self.pieces.push(Piece::Link { at: path.to_owned(), to });
+                self.pieces.push(VisibleFile::Link { at: path.to_owned(), to });
                 Ok(())
             }
             Err(Errno::INVAL) => self.bind(path),
@@ -205,12 +206,12 @@ impl Furniture {
         let tree = clone_tree(CWD, path, OpenTreeFlags::empty()).map_err(&failed)?;
         let seen = rustix::fs::fstat(&tree).map_err(&failed)?;
         let is_folder = FileType::from_raw_mode(seen.st_mode) == FileType::Directory;
-        self.pieces.push(Piece::Bound { tree, at: path.to_owned(), is_folder, is_device: false });
+        self.pieces.push(VisibleFile::Bound { tree, at: path.to_owned(), is_folder, is_device: false });
         Ok(())
     }
 
-    /// Returns what the kernel reports of the device in /sys, by which tools choose how to lay out a file
-    /// system. They can do without.
+    /// Returns what the kernel reports of the device in /sys, by which tools choose how to lay out
+    /// a file system. They can do without.
     fn describe(&mut self, number: DeviceNumber) {
         let link = PathBuf::from(format!("/sys/dev/block/{number}"));
         let Ok(folder) = std::fs::canonicalize(&link) else { return };
@@ -220,7 +221,7 @@ impl Furniture {
         let whole = if is_part { folder.parent().unwrap_or(&folder) } else { &folder };
         if self.bind(whole).is_ok() {
             let links = [link, Path::new("/sys/class/block").join(name)];
-            self.pieces.extend(links.map(|at| Piece::Link { at, to: folder.clone() }));
+            self.pieces.extend(links.map(|at| VisibleFile::Link { at, to: folder.clone() }));
         }
     }
 
@@ -249,7 +250,7 @@ impl Furniture {
         let mut device = None;
         for piece in self.pieces {
             match piece {
-                Piece::Bound { tree, at, is_folder, is_device } => {
+                VisibleFile::Bound { tree, at, is_folder, is_device } => {
                     make_place(&at, is_folder)?;
                     let access = if is_device {
                         libc::MOUNT_ATTR_NOEXEC
@@ -262,11 +263,11 @@ impl Furniture {
                         device = Some(tree);
                     }
                 }
-                Piece::Link { at, to } => {
+                VisibleFile::Link { at, to } => {
                     make_parents(&at)?;
                     rustix::fs::symlink(&to, &at)?;
                 }
-                Piece::Empty(at) => make_place(&at, false)?,
+                VisibleFile::Empty(at) => make_place(&at, false)?,
             }
         }
         Ok(device)
@@ -301,8 +302,9 @@ fn make_place(path: &Path, is_folder: bool) -> std::result::Result<(), Errno> {
     if is_folder {
         return make_folder(path);
     }
-    // Not by opening it: a child that another thread makes meanwhile has a copy of the descriptor for a moment, and a file that is
-    // open for writing keeps the root folder from becoming read-only.
+    // Not by opening it: a child that another thread makes meanwhile has a copy of the descriptor
+    // for a moment, and a file that is open for writing keeps the root folder from becoming
+    // read-only.
     rustix::fs::mknodat(CWD, path, FileType::RegularFile, Mode::from_raw_mode(0o444), 0)
 }
 

@@ -23,7 +23,7 @@ use crate::types::{Detach, MountInfo};
 const MAX_STACKED: usize = 1000;
 
 /// The result for the mounts below a volume.
-enum Leaves {
+enum NestedMounts {
     /// There are none.
     None,
     /// One layer of them is gone.
@@ -50,11 +50,12 @@ impl LinuxKernel {
             }
             match unmount(from, name, how) {
                 Ok(()) => {}
-                // A mount with others on it counts as used; those go first. The next try reports one that is truly in use.
+                // A mount with others on it counts as used; those go first. The next try reports
+                // one that is truly in use.
                 Err(Errno::BUSY) if how == Detach::Normal => match self.unmount_leaves(folder, name, &shown)? {
-                    Leaves::Unmounted => {}
-                    Leaves::None => return Err(failed(Step::Unmount)(Errno::BUSY)),
-                    Leaves::Locked => unmount(from, name, Detach::Lazy).map_err(failed(Step::Unmount))?,
+                    NestedMounts::Unmounted => {}
+                    NestedMounts::None => return Err(failed(Step::Unmount)(Errno::BUSY)),
+                    NestedMounts::Locked => unmount(from, name, Detach::Lazy).map_err(failed(Step::Unmount))?,
                 },
                 // Another process was faster.
                 Err(Errno::INVAL | Errno::NOENT) if !self.is_mount(from, name) => {}
@@ -69,18 +70,18 @@ impl LinuxKernel {
     }
 
     /// One of these mounts whose file system is mounted nowhere else: the host did not bind it from
-    /// elsewhere, a user mounted it here.
+    /// another place, a user mounted it here.
     fn only_inside<'a>(&self, below: &'a [MountInfo]) -> std::result::Result<Option<&'a MountInfo>, Errno> {
         if below.is_empty() {
             return Ok(None);
         }
         let known: BTreeSet<_> = below.iter().map(|mount| mount.id).collect();
-        let elsewhere: HashSet<_> = self.others(&known)?.iter().map(|mount| mount.device).collect();
-        Ok(below.iter().find(|mount| !elsewhere.contains(&mount.device)))
+        let outside: HashSet<_> = self.others(&known)?.iter().map(|mount| mount.device).collect();
+        Ok(below.iter().find(|mount| !outside.contains(&mount.device)))
     }
 
     /// Unmounts the mounts below a mounted volume that carry no other.
-    fn unmount_leaves(&self, folder: &Directory, name: &OsStr, shown: &Path) -> Result<Leaves> {
+    fn unmount_leaves(&self, folder: &Directory, name: &OsStr, shown: &Path) -> Result<NestedMounts> {
         let from = folder.as_fd();
         let failed = |errno| KernelError::failed(Step::ListMounts, text(shown), errno);
         // Held only while listing: an open handle keeps the mount busy.
@@ -89,7 +90,7 @@ impl LinuxKernel {
             return Err(KernelError::MountInside { path: text(&shown.join(&mount.point)) });
         }
         let parents: HashSet<_> = below.iter().map(|mount| mount.parent).collect();
-        let mut found = Leaves::None;
+        let mut found = NestedMounts::None;
         for mount in below.iter().filter(|mount| !parents.contains(&mount.id)) {
             let inner = Path::new(name).join(&mount.point);
             let shown = label(&folder.label, &inner);
@@ -100,9 +101,9 @@ impl LinuxKernel {
                 .map_err(|errno| KernelError::walking(Step::Unmount, text(&shown), errno))?;
             match unmount(parent.as_fd(), last, Detach::Normal) {
                 Err(Errno::INVAL) if self.is_mount(parent.as_fd(), last) => {
-                    return Ok(Leaves::Locked);
+                    return Ok(NestedMounts::Locked);
                 }
-                Ok(()) | Err(Errno::INVAL | Errno::NOENT) => found = Leaves::Unmounted,
+                Ok(()) | Err(Errno::INVAL | Errno::NOENT) => found = NestedMounts::Unmounted,
                 Err(errno) => {
                     return Err(KernelError::failed(Step::Unmount, text(&shown), errno));
                 }
@@ -118,7 +119,8 @@ pub(super) fn unmount(folder: BorrowedFd<'_>, name: &OsStr, how: Detach) -> std:
         Detach::Normal => UnmountFlags::NOFOLLOW,
         Detach::Lazy => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
     };
-    // umount2 takes only paths; this one goes through the descriptor, so nothing before the name can be swapped.
+    // umount2 takes only paths; this one goes through the descriptor, so nothing before the name
+    // can be swapped.
     let path = proc_path(folder, Some(name));
     unless_a_child_is_made(|| rustix::mount::unmount(path.as_path(), flags))
 }

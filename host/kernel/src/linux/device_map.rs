@@ -1,4 +1,5 @@
-//! Block devices shown to pods: the node bound onto a file, a link to it, and the pin that keeps it.
+//! Block devices shown to pods: the node bound onto a file, a link to it, and the pin that keeps
+//! it.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +13,7 @@ use super::LinuxKernel;
 use super::block_device::{check_path, in_use, lock};
 use super::ioctl::{LOOP_READ_ONLY, LoopStatus};
 use super::loop_table::{Loop, attached, connect, loop_over_device, note, open_backing, release};
-use super::stat::{Seen, look, look_closer};
+use super::stat::{StatxAnswer, look, look_closer};
 use super::walk::{PLACE, open_beneath};
 use crate::block_devices::{BlockDevice, BlockDevices};
 use crate::error::{DeviceError, KernelError, Result};
@@ -135,8 +136,9 @@ impl BlockDevices for LinuxKernel {
     }
 }
 
-/// Refuses a device that is mounted as a file system, or that another program has open exclusively: whoever
-/// got it would write below that. What a pod that has it as a device does with it is that pod's own.
+/// Refuses a device that is mounted as a file system, or that another program has open exclusively:
+/// a pod that got it would write below that. What a pod that has it as a device does with it is
+/// that pod's own.
 fn not_mounted(device: &BlockDevice) -> Result<()> {
     if in_use(device)? && loop_over_device(device)?.is_none() {
         return Err(KernelError::Device(DeviceError::Mounted { path: text(&device.path) }));
@@ -144,14 +146,15 @@ fn not_mounted(device: &BlockDevice) -> Result<()> {
     Ok(())
 }
 
-/// The identity of a pin: the mount that shows the device. The pin itself keeps that mount, so its id can't be another's.
-fn pin_note(seen: &Seen) -> [u8; super::ioctl::NOTE_BYTES] {
+/// The identity of a pin: the mount that shows the device. The pin itself keeps that mount, so its
+/// id can't be another's.
+fn pin_note(seen: &StatxAnswer) -> [u8; super::ioctl::NOTE_BYTES] {
     note(&format!("volhost pin of mount {}", seen.mount_id()))
 }
 
 impl LinuxKernel {
     /// The node that is mapped at a name: the root of a mount, and a block device.
-    fn mapped_node(&self, directory: &Directory, name: &OsStr) -> Result<Option<(OwnedFd, Seen)>> {
+    fn mapped_node(&self, directory: &Directory, name: &OsStr) -> Result<Option<(OwnedFd, StatxAnswer)>> {
         check_name(name)?;
         let folder = directory.as_fd();
         let failed = |errno| KernelError::failed(Step::Inspect, text(&label(&directory.label, name)), errno);
@@ -168,7 +171,7 @@ impl LinuxKernel {
     }
 
     /// The pin of the device that is mapped by this mount.
-    fn pin_of(&self, mapped: &Seen, shown: &str) -> Result<Option<Loop>> {
+    fn pin_of(&self, mapped: &StatxAnswer, shown: &str) -> Result<Option<Loop>> {
         let wanted = pin_note(mapped);
         Ok(attached(shown)?.into_iter().find(|one| one.status.note == wanted && one.is_whole(mapped)))
     }

@@ -25,7 +25,8 @@ impl DriverMounts for LinuxKernel {
         let folder = directory.as_fd();
         let failed = |errno| KernelError::failed(Step::OpenFolder, text(&directory.label), errno);
         let path = path_of(folder).map_err(failed)?;
-        // A removed folder still has a path in /proc, with a word after it that could be part of a name.
+        // A removed folder still has a path in /proc, with a word after it that could be part of a
+        // name.
         let here = look_closer(folder, "", IdKind::Reused).map_err(failed)?;
         let there = look_closer(CWD, &path, IdKind::Reused).map_err(failed)?;
         if here.identity() == there.identity() { Ok(path) } else { Err(failed(Errno::NOENT)) }

@@ -1,4 +1,4 @@
-//! File systems on devices, by the tools that everybody uses: `blkid` recognises, `mkfs` makes, `e2fsck` checks.
+//! File systems on devices, by the usual tools: `blkid` recognises, `mkfs` makes, `e2fsck` checks.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -36,13 +36,15 @@ const MKFS_BTRFS: Tool = Tool { name: "mkfs.btrfs", package: "btrfs-progs" };
 const LONG: Duration = Duration::from_secs(600);
 /// How long looking may take.
 const SHORT: Duration = Duration::from_secs(60);
-/// What is read at either end of a device to see whether it can be read, in bytes: blkid looks for nothing farther in.
+/// What is read at either end of a device to see whether it can be read, in bytes: blkid looks for
+/// nothing farther in.
 const END_BYTES: usize = 1 << 20;
 
 /// blkid's exit codes (blkid(8)): nothing was found; it can't decide.
 const BLKID_NOTHING: i32 = 2;
 const BLKID_AMBIVALENT: i32 = 8;
-/// Bits of e2fsck's exit code (e2fsck(8)): errors were corrected, and the machine should restart; errors were left.
+/// Bits of e2fsck's exit code (e2fsck(8)): errors were corrected, and the machine should restart;
+/// errors were left.
 const FSCK_REPAIRED: i32 = 1 | 2;
 const FSCK_UNCORRECTED: i32 = 4;
 /// e2fsck could not even begin.
@@ -185,7 +187,8 @@ impl LinuxKernel {
         matches!(self.probe(device), Ok(Contents::Filesystem { fs_type: found, .. }) if found == fs_type)
     }
 
-    /// The error for a device that has a file system of another type than the one asked for, if that is so.
+    /// The error for a device that has a file system of another type than the one asked for, if
+    /// that is so.
     pub(super) fn other_type(&self, device: &BlockDevice, wanted: &str) -> Option<KernelError> {
         match self.probe(device) {
             Ok(Contents::Filesystem { fs_type: found, .. }) if found != wanted => {
@@ -221,9 +224,9 @@ impl LinuxKernel {
         Ok(ended)
     }
 
-    /// Takes away what a failed mkfs left on a device that was blank: a half-made file system is
-    /// never formatted again. What is left where the device does not report what was written to it is
-    /// an error.
+    /// Erases what a failed mkfs left on a device that was blank: a half-made file system is never
+    /// formatted again. What is left where the device does not report what was written to it is an
+    /// error.
     fn erase(&self, device: &BlockDevice) -> Result<()> {
         let path = text(&device.path);
         let purpose = Purpose { step: Step::EraseDevice, path: &path };
@@ -246,7 +249,8 @@ fn unknown_data(at: u64) -> Contents {
     Contents::Other(format!("data that no tool recognises (the first at byte {at})"))
 }
 
-/// Makes sure that blkid finds nothing only where nothing is: it says the same of a device that it can't read.
+/// Makes sure that blkid finds nothing only where nothing is: it says the same of a device that it
+/// can't read.
 fn check_readable(device: &BlockDevice) -> Result<()> {
     let opened = open_device(device, Step::ReadDevice)?;
     let size = device_bytes(&opened).map_err(|errno| asking(device, Step::InspectDevice, errno))?;

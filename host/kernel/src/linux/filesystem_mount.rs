@@ -48,7 +48,8 @@ impl LinuxKernel {
     ) -> Result<DetachedMount> {
         let family = Family::of(device, fs_type)?;
         check_device_options(fs_type, options)?;
-        // A damaged file system may say itself that the machine is to stop on its damage; a volume can't decide that.
+        // A damaged file system may say itself that the machine is to stop on its damage; a volume
+        // can't decide that.
         let own = FsOption::new("errors", "remount-ro");
         let own = (family == Family::Ext && !options.iter().any(|option| option.key == "errors")).then_some(&own);
         // Until the mount has the device for itself, no pod gets it as a device.
@@ -58,7 +59,8 @@ impl LinuxKernel {
             NotMounted::Asked(error) => error,
             NotMounted::Contents { errno, said } => self.not_mounted(device, family, fs_type, errno, said),
         })?;
-        // The kernel took the device by its path; make sure that it took this one. A btrfs has a number of its own.
+        // The kernel took the device by its path; make sure that it took this one. A btrfs has a
+        // number of its own.
         if family != Family::Btrfs {
             self.check_carrier(mount.as_fd(), device)?;
         }
@@ -139,7 +141,8 @@ impl LinuxKernel {
             });
         }
         let failed = KernelError::Failed { step: Step::MountFileSystem, path, errno, detail: said };
-        // Looked at only now: a kernel that can mount it as asked (an ext3 as ext4) knows better than a comparison of names.
+        // Looked at only now: a kernel that can mount it as asked (an ext3 as ext4) knows better
+        // than a comparison of names.
         self.other_type(device, fs_type).unwrap_or(failed)
     }
 }

@@ -1,5 +1,5 @@
-//! How large a mounted file system is, and growing it. Asked of the file system itself, by the folder it is mounted at: no program,
-//! and no path that could lead elsewhere.
+//! How large a mounted file system is, and growing it. Asked of the file system itself, by the
+//! folder it is mounted at: no program, and no path that could lead to another file.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -28,8 +28,8 @@ const EXT: u64 = 0xEF53;
 const XFS: u64 = 0x5846_5342;
 const BTRFS: u64 = 0x9123_683E;
 
-/// Where an ext file system has its superblock, how much of it is read, and the places of fields in it (ext4(5)'s layout:
-/// Documentation/filesystems/ext4/super.rst).
+/// Where an ext file system has its superblock, how much of it is read, and the places of fields in
+/// it (ext4(5)'s layout: Documentation/filesystems/ext4/super.rst).
 const EXT_SUPERBLOCK: u64 = 1024;
 const EXT_SUPERBLOCK_BYTES: usize = 1024;
 const EXT_MARK_PLACE: u64 = 0x38;
@@ -48,16 +48,16 @@ const BTRFS_SECTOR: u64 = 4096;
 const BTRFS_MOST_DEVICES: u64 = 1024;
 
 /// A mounted file system.
-struct Mounted {
+struct MountedFilesystem {
     folder: OwnedFd,
-    kind: Kind,
+    kind: SizedFilesystem,
     /// Bytes it spans.
     bytes: u64,
     /// Bytes of its unit of growth.
     unit: u64,
 }
 
-enum Kind {
+enum SizedFilesystem {
     Ext,
     Xfs { inode_percent: u32 },
     Btrfs { device: u64 },
@@ -80,9 +80,9 @@ impl LinuxKernel {
             return Ok(mounted.bytes);
         }
         let grown = match mounted.kind {
-            Kind::Ext => grow_ext(&mounted.folder, blocks),
-            Kind::Xfs { inode_percent } => grow_xfs(&mounted.folder, blocks, inode_percent),
-            Kind::Btrfs { device } => grow_btrfs(&mounted.folder, device),
+            SizedFilesystem::Ext => grow_ext(&mounted.folder, blocks),
+            SizedFilesystem::Xfs { inode_percent } => grow_xfs(&mounted.folder, blocks, inode_percent),
+            SizedFilesystem::Btrfs { device } => grow_btrfs(&mounted.folder, device),
         };
         grown.map_err(|errno| KernelError::failed(Step::GrowFileSystem, text(&device.path), errno))?;
         Ok(measure(device, &opened, folder)?.bytes)
@@ -90,7 +90,7 @@ impl LinuxKernel {
 }
 
 /// Asks the file system that is mounted at a folder, which must be that of the device.
-fn measure(device: &BlockDevice, opened: &File, folder: &Directory) -> Result<Mounted> {
+fn measure(device: &BlockDevice, opened: &File, folder: &Directory) -> Result<MountedFilesystem> {
     let failed = |errno| KernelError::failed(Step::MeasureFileSystem, text(&device.path), errno);
     // A place can't be asked; its `.` can.
     let fd = open_on_same_mount(folder.as_fd(), ".", FOLDER)
@@ -110,13 +110,13 @@ fn measure(device: &BlockDevice, opened: &File, folder: &Directory) -> Result<Mo
     match magic {
         EXT => {
             let (bytes, unit) = ext_size(opened).map_err(failed)?;
-            Ok(Mounted { folder: fd, kind: Kind::Ext, bytes, unit })
+            Ok(MountedFilesystem { folder: fd, kind: SizedFilesystem::Ext, bytes, unit })
         }
         XFS => {
             let geometry = xfs_geometry(&fd).map_err(failed)?;
             let unit = u64::from(geometry.block_bytes.max(1));
-            let kind = Kind::Xfs { inode_percent: geometry.inode_percent };
-            Ok(Mounted { folder: fd, kind, bytes: geometry.data_blocks.saturating_mul(unit), unit })
+            let kind = SizedFilesystem::Xfs { inode_percent: geometry.inode_percent };
+            Ok(MountedFilesystem { folder: fd, kind, bytes: geometry.data_blocks.saturating_mul(unit), unit })
         }
         BTRFS => {
             let Some((id, bytes)) = btrfs_part(&fd, device.number).map_err(failed)? else {
@@ -126,7 +126,7 @@ fn measure(device: &BlockDevice, opened: &File, folder: &Directory) -> Result<Mo
                     wanted: device.number,
                 }));
             };
-            Ok(Mounted { folder: fd, kind: Kind::Btrfs { device: id }, bytes, unit: BTRFS_SECTOR })
+            Ok(MountedFilesystem { folder: fd, kind: SizedFilesystem::Btrfs { device: id }, bytes, unit: BTRFS_SECTOR })
         }
         other => {
             let fs_type = format!("with magic number {other:#x}");
@@ -135,8 +135,8 @@ fn measure(device: &BlockDevice, opened: &File, folder: &Directory) -> Result<Mo
     }
 }
 
-/// The size of an ext file system and of its blocks, in bytes, from its superblock; the kernel keeps that one up to date in the
-/// device's own cache while it is mounted.
+/// The size of an ext file system and of its blocks, in bytes, from its superblock; the kernel
+/// keeps that one up to date in the device's own cache while it is mounted.
 pub(super) fn ext_size(device: &File) -> std::result::Result<(u64, u64), Errno> {
     let mut superblock = vec![0; EXT_SUPERBLOCK_BYTES];
     device

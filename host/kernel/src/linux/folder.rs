@@ -54,7 +54,8 @@ impl LinuxKernel {
     }
 }
 
-/// Sets group, then mode, of a folder that is checked, by being opened so, to lie on its parent's mount.
+/// Sets group, then mode, of a folder that is checked, by being opened so, to lie on its parent's
+/// mount.
 fn set_ownership(parent: BorrowedFd<'_>, name: &OsStr, mode: u32, group: Option<u32>, shown: &Path) -> Result<()> {
     let fd = match open_on_same_mount(parent, name, FOLDER) {
         Err(Errno::XDEV) => return Err(KernelError::AlreadyMounted { path: text(shown) }),

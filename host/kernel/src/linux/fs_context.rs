@@ -1,4 +1,5 @@
-//! New file systems: `fsopen`, `fsconfig`, `fsmount`, and the log in which the kernel explains a refusal.
+//! New file systems: `fsopen`, `fsconfig`, `fsmount`, and the log in which the kernel explains a
+//! refusal.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
@@ -31,7 +32,8 @@ impl LinuxKernel {
         check_huge_pages(options)?;
         // The source that the kubelet gives it.
         filesystem(HUGE_PAGES, "nodev", options).map_err(|error| match error {
-            // It says into the machine's log what was wrong, and the caller only that something was.
+            // It says into the machine's log what was wrong, and the caller only that something
+            // was.
             KernelError::InvalidOption { option, .. } if option == PAGE_SIZE => lacking_pages(options),
             other => other,
         })
@@ -80,7 +82,7 @@ pub(super) fn configure(context: BorrowedFd<'_>, option: &FsOption) -> std::resu
     }
 }
 
-/// Tells an option that the kernel does not have from one whose value it refuses.
+/// Distinguishes an option that the kernel does not have from one whose value it refuses.
 pub(super) fn refused(fs_type: &str, option: &FsOption, errno: Errno, said: String) -> KernelError {
     if errno != Errno::INVAL {
         return KernelError::Failed {

@@ -1,4 +1,5 @@
-//! FUSE mounts by `fsopen`, and connections by the kernel's own list of them (`fusectl`), which is looked into without being mounted.
+//! FUSE mounts by `fsopen`, and connections by the kernel's own list of them (`fusectl`), which is
+//! looked into without being mounted.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -106,7 +107,8 @@ fn open_context(fs_type: &str) -> std::result::Result<OwnedFd, Errno> {
     rustix::mount::fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC)
 }
 
-/// The folder of the kernel's list of connections: a detached mount, so that the machine need not show it anywhere.
+/// The folder of the kernel's list of connections: a detached mount, so that the machine need not
+/// show it anywhere.
 fn connections() -> std::result::Result<OwnedFd, Errno> {
     let context = open_context(FUSECTL)?;
     rustix::mount::fsconfig_create(&context)?;

@@ -1,4 +1,5 @@
-//! Paths of the host that an operator granted: opened within the grant, and asked then what was opened.
+//! Paths of the host that an operator granted: opened within the grant, and asked then what was
+//! opened.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +13,7 @@ use super::LinuxKernel;
 use super::stat::{look, look_closer, source_kind, type_word};
 use super::walk::{FOLDER_PLACE, PLACE, make_exact, open_beneath, path_of};
 use crate::error::{KernelError, Result};
-use crate::granted::{self, Found, Places, Refusal};
+use crate::granted::{self, PathEntry, PathRefusal, Places};
 use crate::handle::{MountSource, SourceKind};
 use crate::names::{check_absolute, text};
 use crate::step::Step;
@@ -23,16 +24,17 @@ const FILE_MODE: u32 = 0o644;
 /// The kernel's suffix of the path of a removed file.
 const DELETED: &[u8] = b" (deleted)";
 
-/// Opens a place by absolute path. Links are followed, for the operator's paths have them; magic links lead into other processes.
+/// Opens a place by absolute path. Links are followed, for the operator's paths have them; magic
+/// links lead into other processes.
 pub(super) fn open_following(path: &Path) -> std::result::Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
 }
 
 /// The host's files, for the walk.
-struct Names<'a>(&'a LinuxKernel);
+struct HostNames<'a>(&'a LinuxKernel);
 
-impl Places for Names<'_> {
+impl Places for HostNames<'_> {
     type Place = OwnedFd;
 
     fn open_root(&self, root: &Path) -> std::result::Result<(OwnedFd, PathBuf), Errno> {
@@ -48,14 +50,14 @@ impl Places for Names<'_> {
         }
     }
 
-    fn look_up(&self, folder: &OwnedFd, name: &OsStr) -> std::result::Result<Found<OwnedFd>, Errno> {
+    fn look_up(&self, folder: &OwnedFd, name: &OsStr) -> std::result::Result<PathEntry<OwnedFd>, Errno> {
         // The link itself is opened, so that what is looked at is what is followed.
         let place = rustix::fs::openat(folder, name, PLACE | OFlags::NOFOLLOW, Mode::empty())?;
         if look(&place, OsStr::new(""), self.0.ids())?.file_type() != FileType::Symlink {
-            return Ok(Found::Place(place));
+            return Ok(PathEntry::Place(place));
         }
         let target = rustix::fs::readlinkat(&place, "", Vec::new())?;
-        Ok(Found::Link(PathBuf::from(OsStr::from_bytes(target.as_bytes()))))
+        Ok(PathEntry::Link(PathBuf::from(OsStr::from_bytes(target.as_bytes()))))
     }
 }
 
@@ -105,7 +107,8 @@ impl LinuxKernel {
             Ok(file) => rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(|errno| {
                 failed(errno).undone(rustix::fs::unlinkat(&parent, name, AtFlags::empty()).map_err(failed))
             })?,
-            // Another process made it first: that one is opened. A link that leads nowhere is refused below.
+            // Another process made it first: that one is opened. A link that leads nowhere is
+            // refused below.
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(failed(errno)),
         }
@@ -153,9 +156,9 @@ impl LinuxKernel {
     /// Opens the place of a path within the granted folders. Nothing outside of them is looked at.
     fn open_within(&self, path: &Path, roots: &[PathBuf], step: Step) -> Result<OwnedFd> {
         let outside = || KernelError::OutsideGrant { path: text(path) };
-        let fd = granted::open(&Names(self), path, roots).map_err(|refusal| match refusal {
-            Refusal::Outside => outside(),
-            Refusal::Failed(errno) => KernelError::walking(step, text(path), errno),
+        let fd = granted::open(&HostNames(self), path, roots).map_err(|refusal| match refusal {
+            PathRefusal::Outside => outside(),
+            PathRefusal::Failed(errno) => KernelError::walking(step, text(path), errno),
         })?;
         // What was moved or removed during the walk.
         let failed = |errno| KernelError::failed(step, text(path), errno);

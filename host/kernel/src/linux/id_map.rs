@@ -1,5 +1,5 @@
-//! Id-mapped mounts. The map is that of a user namespace, and a namespace needs a process to begin in: a child that does nothing,
-//! and ends as soon as the namespace is open here.
+//! Id-mapped mounts. The map is that of a user namespace, and a namespace needs a process to begin
+//! in: a child that does nothing, and ends as soon as the namespace is open here.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -43,7 +43,7 @@ impl LinuxKernel {
 
 /// A user namespace with this map.
 fn namespace_of(map: &IdMap) -> std::result::Result<OwnedFd, Errno> {
-    let child = Child(clone_idle_in_user_namespace()?);
+    let child = WaitingChild(clone_idle_in_user_namespace()?);
     let base = PathBuf::from(format!("/proc/{}", child.0.as_raw_nonzero()));
     let write = |name: &str, ranges: &[IdRange]| {
         std::fs::write(base.join(name), lines(ranges)).map_err(|error| errno_of(&error))
@@ -63,9 +63,9 @@ fn lines(ranges: &[IdRange]) -> String {
 }
 
 /// A child that waits for its end.
-struct Child(Pid);
+struct WaitingChild(Pid);
 
-impl Drop for Child {
+impl Drop for WaitingChild {
     fn drop(&mut self) {
         // It is this thread's own and not reaped yet, so no other process has the id.
         kill(self.0);

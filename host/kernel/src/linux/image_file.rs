@@ -24,7 +24,8 @@ use crate::types::FsOption;
 
 const EROFS: &str = "erofs";
 
-/// Where an erofs image says how long it is (`struct erofs_super_block`): in blocks, at the end of what is read here.
+/// Where an erofs image says how long it is (`struct erofs_super_block`): in blocks, at the end of
+/// what is read here.
 struct Superblock {
     /// Where it begins in the image.
     place: u64,
@@ -41,7 +42,8 @@ impl ImageFiles for LinuxKernel {
         check_image_type(file, fs_type)?;
         check_device_options(fs_type, options)?;
         let shown = text(&file.label);
-        // Until there is a device over it that refuses writes, no other thread makes one that takes them.
+        // Until there is a device over it that refuses writes, no other thread makes one that takes
+        // them.
         let _lock = lock_file(file)?;
         if let Some(found) = self.loop_of(file)?.filter(|found| !found.is_read_only()) {
             let (path, by) = (shown, text(&found.device.path));
@@ -49,8 +51,8 @@ impl ImageFiles for LinuxKernel {
         }
         let opened =
             open_backing(file_fd(file)?, true).map_err(|errno| KernelError::failed(Step::AttachLoop, &shown, errno))?;
-        // The device goes when it is no longer open: from here on that is this call, then the mount. Direct I/O where it can be had, for the
-        // file system above keeps its own pages.
+        // The device goes when it is no longer open: from here on that is this call, then the
+        // mount. Direct I/O where it can be had, for the file system above keeps its own pages.
         let status = LoopStatus::new(LOOP_READ_ONLY | LOOP_AUTOCLEAR | LOOP_DIRECT_IO, note(&shown));
         // As the file system's maker assumed, whatever direct I/O on the file would need.
         let (path, _held) = connect(&opened, sector::USUAL, status, &shown)?;
@@ -97,8 +99,8 @@ impl LinuxKernel {
     }
 }
 
-/// The other types' drivers compare what the image says of its length with the device's, erofs' does not: what is missing would be found out by
-/// whoever reads it.
+/// The other types' drivers compare what the image says of its length with the device's, erofs'
+/// does not: the first reader would find out what is missing.
 fn check_length(image: &File, shown: &str) -> Result<()> {
     let mut block = [0; SUPERBLOCK.bytes];
     let failed = |error: std::io::Error| {

@@ -20,7 +20,8 @@ use crate::image_stores::{ImageFacts, ImageStores};
 use crate::names::{check_absolute, check_name, text};
 use crate::step::Step;
 
-/// The most that one call of the kernel is asked to copy, in bytes: between two the process can be ended.
+/// The most that one call of the kernel is asked to copy, in bytes: between two the process can be
+/// ended.
 const COPY_STEP: u64 = 64 << 20;
 /// The kernel's unit of a file's blocks, in bytes.
 const STAT_BLOCK: u64 = 512;

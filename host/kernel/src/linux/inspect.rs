@@ -1,4 +1,5 @@
-//! Which mounts there are. `listmount` and `statmount` where the kernel reports all we need (Linux 6.13), `mountinfo` elsewhere.
+//! Which mounts there are. `listmount` and `statmount` where the kernel reports all we need (Linux
+//! 6.13), else `mountinfo`.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -23,7 +24,7 @@ use crate::types::{MountId, MountInfo};
 
 /// How this kernel reports mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Inspection {
+pub(super) enum MountInspection {
     StatMount,
     MountInfo,
 }
@@ -36,7 +37,8 @@ const IDS_PER_CALL: usize = 4096;
 const ANSWER_START: usize = 4 * 1024;
 const ANSWER_LIMIT: usize = 4 * 1024 * 1024;
 
-// What is asked for, and the place of each answer in `struct statmount`, whose strings begin after its fixed part.
+// What is asked for, and the place of each answer in `struct statmount`, whose strings begin after
+// its fixed part.
 const SB_BASIC: u64 = 0x1;
 const MNT_BASIC: u64 = 0x2;
 const MNT_ROOT: u64 = 0x8;
@@ -65,10 +67,10 @@ const FIXED_PART: usize = 512;
 const SB_READ_ONLY: u32 = 1;
 const SB_FLAGS: [(u32, &str); 4] = [(1 << 4, "sync"), (1 << 7, "dirsync"), (1 << 6, "mand"), (1 << 25, "lazytime")];
 
-impl Inspection {
+impl MountInspection {
     /// Asks about the mount of `/proc`, whose source every kernel reports that reports sources.
     pub(super) fn probe() -> Self {
-        let mut answer = Answer::new();
+        let mut answer = StatmountBuffer::new();
         let complete = look(CWD, "/proc", IdKind::Unique)
             .is_ok_and(|seen| answer.ask(seen.mount_id()).is_ok_and(|()| answer.text(SB_SOURCE, AT_SOURCE).is_some()));
         if complete { Self::StatMount } else { Self::MountInfo }
@@ -76,11 +78,11 @@ impl Inspection {
 }
 
 /// One mount's answer; the buffer is used again for the next.
-struct Answer {
+struct StatmountBuffer {
     buffer: Vec<u8>,
 }
 
-impl Answer {
+impl StatmountBuffer {
     fn new() -> Self {
         Self { buffer: vec![0; ANSWER_START] }
     }
@@ -115,7 +117,8 @@ impl Answer {
         self.buffer.get(start..)?.split(|byte| *byte == 0).next()
     }
 
-    /// The mount, with its absolute mount point; empty if that lies outside of what this process sees.
+    /// The mount, with its absolute mount point; empty if that lies outside of what this process
+    /// sees.
     fn mount(&self) -> MountInfo {
         let point = self.text(MNT_POINT, AT_POINT).unwrap_or_default();
         let point = PathBuf::from(OsStr::from_bytes(point));
@@ -173,20 +176,20 @@ impl LinuxKernel {
     /// The ids of every mount of this process's namespace.
     pub(super) fn all_ids(&self) -> std::result::Result<Vec<u64>, Errno> {
         match self.inspection {
-            Inspection::StatMount => ids_below(EVERY_MOUNT),
-            Inspection::MountInfo => Ok(read_mountinfo()?.into_iter().map(|mount| mount.id.0).collect()),
+            MountInspection::StatMount => ids_below(EVERY_MOUNT),
+            MountInspection::MountInfo => Ok(read_mountinfo()?.into_iter().map(|mount| mount.id.0).collect()),
         }
     }
 
     /// Every mount of this process's namespace that is none of these, by its absolute mount point.
     pub(super) fn others(&self, known: &BTreeSet<MountId>) -> std::result::Result<Vec<MountInfo>, Errno> {
         let mut found = match self.inspection {
-            Inspection::StatMount => {
+            MountInspection::StatMount => {
                 let mut ids = ids_below(EVERY_MOUNT)?;
                 ids.retain(|id| !known.contains(&MountId(*id)));
                 stat_all(&ids, Some)?
             }
-            Inspection::MountInfo => {
+            MountInspection::MountInfo => {
                 let mut all = read_mountinfo()?;
                 all.retain(|mount| !known.contains(&mount.id));
                 all
@@ -205,8 +208,8 @@ impl LinuxKernel {
             Err(errno) => return Err(KernelError::failed(Step::Inspect, text(&shown), errno)),
         };
         let found = match self.inspection {
-            Inspection::StatMount => {
-                let mut answer = Answer::new();
+            MountInspection::StatMount => {
+                let mut answer = StatmountBuffer::new();
                 match answer.ask(seen.mount_id()) {
                     Ok(()) => Ok(Some(answer.mount())),
                     // Gone between the two calls.
@@ -214,7 +217,7 @@ impl LinuxKernel {
                     Err(errno) => Err(errno),
                 }
             }
-            Inspection::MountInfo => {
+            MountInspection::MountInfo => {
                 read_mountinfo().map(|all| all.into_iter().find(|mount| mount.id.0 == seen.mount_id()))
             }
         };
@@ -230,11 +233,11 @@ impl LinuxKernel {
     pub(super) fn below(&self, folder: BorrowedFd<'_>) -> std::result::Result<Vec<MountInfo>, Errno> {
         let base = path_of(folder)?;
         let mut found = match self.inspection {
-            Inspection::StatMount => {
+            MountInspection::StatMount => {
                 let seen = look(folder, "", IdKind::Unique)?;
                 stat_all(&ids_below(seen.mount_id())?, |mount| relative_to(&base, mount))?
             }
-            Inspection::MountInfo => {
+            MountInspection::MountInfo => {
                 read_mountinfo()?.into_iter().filter_map(|mount| relative_to(&base, mount)).collect()
             }
         };
@@ -244,7 +247,7 @@ impl LinuxKernel {
 }
 
 fn stat_all(ids: &[u64], keep: impl Fn(MountInfo) -> Option<MountInfo>) -> std::result::Result<Vec<MountInfo>, Errno> {
-    let mut answer = Answer::new();
+    let mut answer = StatmountBuffer::new();
     let mut found = Vec::new();
     for id in ids {
         match answer.ask(*id) {

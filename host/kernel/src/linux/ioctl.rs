@@ -1,5 +1,6 @@
-//! The device calls (`ioctl`) for which there is no safe wrapper. One function a call; what the kernel reads or fills is owned here,
-//! and its layout is that of the kernel's headers, which never change it.
+//! The device calls (`ioctl`) for which there is no safe wrapper. One function a call; what the
+//! kernel reads or fills is owned here, and its layout is that of the kernel's headers, which never
+//! change it.
 #![expect(unsafe_code, reason = "an ioctl is only as safe as the pairing of its number and its argument")]
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -79,7 +80,8 @@ struct LoopConfig {
 
 const _: () = assert!(size_of::<LoopStatus>() == 232 && size_of::<LoopConfig>() == 304);
 
-/// The number of a loop device without a file, made if there is none. Another process may be given the same.
+/// The number of a loop device without a file, made if there is none. Another process may be given
+/// the same.
 pub(super) fn free_loop(control: impl AsFd) -> Result<u32> {
     // The call returns its answer, which `NoArg` would drop; the C library's wrapper hands it on.
     // SAFETY: this request takes no argument.
@@ -87,9 +89,9 @@ pub(super) fn free_loop(control: impl AsFd) -> Result<u32> {
     u32::try_from(number).map_err(|_| super::syscall::last_errno())
 }
 
-/// Gives a free loop device its file and everything else at once. `BUSY` if another process was faster.
-/// Its sectors have `sector` bytes; with 0 the kernel chooses by what the file needs at this
-/// moment.
+/// Gives a free loop device its file and everything else at once. `BUSY` if another process was
+/// faster. Its sectors have `sector` bytes; with 0 the kernel chooses by what the file needs at
+/// this moment.
 pub(super) fn configure_loop(device: impl AsFd, file: BorrowedFd<'_>, sector: u32, status: LoopStatus) -> Result<()> {
     let fd = u32::try_from(file.as_raw_fd()).map_err(|_| Errno::BADF)?;
     let config = LoopConfig { fd, block_size: sector, status, reserved: [0; 8] };
@@ -103,7 +105,8 @@ pub(super) fn loop_status(device: impl AsFd) -> Result<LoopStatus> {
     unsafe { ioctl(device, Getter::<LOOP_GET_STATUS64, LoopStatus>::new()) }
 }
 
-/// Changes what may be changed of a loop device in use: of the flags, whether it goes with its last user.
+/// Changes what may be changed of a loop device in use: of the flags, whether it goes with its last
+/// user.
 pub(super) fn set_loop_status(device: impl AsFd, status: LoopStatus) -> Result<()> {
     // SAFETY: the request reads a `struct loop_info64`, which `LoopStatus` is.
     unsafe { ioctl(device, Setter::<LOOP_SET_STATUS64, LoopStatus>::new(status)) }
@@ -184,7 +187,8 @@ const _: () = assert!(size_of::<XfsGeometry>() == 112 && size_of::<XfsGrow>() ==
 /// `XFS_IOC_FSGEOMETRY_V1`.
 pub(super) fn xfs_geometry(mounted: impl AsFd) -> Result<XfsGeometry> {
     const REQUEST: u32 = opcode::read::<XfsGeometry>(b'X', 100);
-    // SAFETY: the request fills a `struct xfs_fsop_geom_v1`, as large as `XfsGeometry`; any bytes are one.
+    // SAFETY: the request fills a `struct xfs_fsop_geom_v1`, as large as `XfsGeometry`; any bytes
+    // are one.
     unsafe { ioctl(mounted, Getter::<REQUEST, XfsGeometry>::new()) }
 }
 
@@ -260,7 +264,8 @@ const _: () = assert!(size_of::<BtrfsLimit>() == 48);
 /// The highest id of a mounted btrfs's devices (`BTRFS_IOC_FS_INFO`).
 pub(super) fn btrfs_max_id(mounted: impl AsFd) -> Result<u64> {
     const REQUEST: u32 = opcode::read::<BtrfsInfo>(0x94, 31);
-    // SAFETY: the request fills a `struct btrfs_ioctl_fs_info_args`, as large as `BtrfsInfo`; any bytes are one.
+    // SAFETY: the request fills a `struct btrfs_ioctl_fs_info_args`, as large as `BtrfsInfo`; any
+    // bytes are one.
     let info = unsafe { ioctl(mounted, Getter::<REQUEST, BtrfsInfo>::new()) }?;
     Ok(info.max_id)
 }
@@ -270,7 +275,8 @@ pub(super) fn btrfs_device(mounted: impl AsFd, id: u64) -> Result<BtrfsDevice> {
     const REQUEST: u32 = opcode::read_write::<BtrfsDevice>(0x94, 30);
     let mut device =
         BtrfsDevice { id, uuid: [0; 16], bytes_used: 0, total_bytes: 0, unused: [0; 379], path: [0; 1024] };
-    // SAFETY: the request reads and fills a `struct btrfs_ioctl_dev_info_args`, as large as `BtrfsDevice`.
+    // SAFETY: the request reads and fills a `struct btrfs_ioctl_dev_info_args`, as large as
+    // `BtrfsDevice`.
     unsafe { ioctl(mounted, Updater::<REQUEST, BtrfsDevice>::new(&mut device)) }?;
     Ok(device)
 }
@@ -291,8 +297,8 @@ pub(super) fn make_subvolume(folder: impl AsFd, name: &[u8]) -> Result<()> {
     unsafe { ioctl(folder, Setter::<REQUEST, BtrfsText>::new(name)) }
 }
 
-/// Lets the subvolume of an open folder refer to no more than `limit` bytes; none changes nothing (`BTRFS_IOC_QGROUP_LIMIT`). `NOTCONN`
-/// if quotas are off.
+/// Lets the subvolume of an open folder refer to no more than `limit` bytes; none changes nothing
+/// (`BTRFS_IOC_QGROUP_LIMIT`). `NOTCONN` if quotas are off.
 pub(super) fn limit_subvolume(folder: impl AsFd, limit: Option<u64>) -> Result<()> {
     // Its number says that it is read, though it only writes.
     const REQUEST: u32 = opcode::read::<BtrfsLimit>(0x94, 43);

@@ -1,4 +1,5 @@
-//! Finds whether a file is being written. A read lease is granted only while no process has the file open for writing: fcntl(2), "Leases".
+//! Finds whether a file is being written. A read lease is granted only while no process has the
+//! file open for writing: fcntl(2), "Leases".
 
 use std::os::fd::AsFd;
 
@@ -6,12 +7,13 @@ use rustix::io::Errno;
 
 use super::syscall::{set_lease, set_lease_signal};
 
-/// Returns whether any process has the file open for writing; it must be open for reading only. None where that cannot be found: the file
-/// system has no leases, or the file belongs to another user.
+/// Returns whether any process has the file open for writing; it must be open for reading only.
+/// None where that cannot be found: the file system has no leases, or the file belongs to another
+/// user.
 ///
 /// # Guarantees
-/// No lease is left. A process that opens the file meanwhile waits for some microseconds at the most, and the signal that announces it
-/// is one that is ignored unless a program handles it.
+/// No lease is left. A process that opens the file meanwhile waits for some microseconds at the
+/// most, and the signal that announces it is one that is ignored unless a program handles it.
 pub fn is_being_written(file: impl AsFd) -> Option<bool> {
     let file = file.as_fd();
     // The signal that comes with a lease otherwise ends the process.

@@ -1,4 +1,5 @@
-//! Loop devices, found by what the kernel says of their files, so that no record of ours is needed and none can be wrong.
+//! Loop devices, found by what the kernel says of their files, so that no record of ours is needed
+//! and none can be wrong.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,7 +22,7 @@ use crate::loop_devices::LoopDevices;
 use crate::names::text;
 use crate::step::Step;
 
-/// Mode of an image: what is in it belongs to the volume's users, not to everybody on the node.
+/// Mode of an image: what is in it belongs to the volume's users, not to other users of the node.
 pub(super) const IMAGE_MODE: u32 = 0o600;
 
 pub(super) fn file_fd(file: &MountSource) -> Result<BorrowedFd<'_>> {
@@ -32,12 +33,14 @@ pub(super) fn file_fd(file: &MountSource) -> Result<BorrowedFd<'_>> {
     Ok(file.as_fd())
 }
 
-/// Takes the file's lock, so that of two hosts that look for its device and make one, one finds the other's.
+/// Takes the file's lock, so that of two hosts that look for its device and make one, one finds the
+/// other's.
 pub(super) fn lock_file(file: &MountSource) -> Result<File> {
     let failed = |errno| KernelError::failed(Step::FindLoop, text(&file.label), errno);
     let opened = open_backing(file_fd(file)?, true).map_err(failed)?;
     match rustix::fs::flock(&opened, FlockOperation::LockExclusive) {
-        // Some file systems of a network lock only what is open for writing, or nothing; two hosts there must know of each other.
+        // Some file systems of a network lock only what is open for writing, or nothing; two hosts
+        // there must know of each other.
         Ok(()) | Err(Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(opened),
         Err(errno) => Err(failed(errno)),
     }
@@ -99,7 +102,8 @@ impl LoopDevices for LinuxKernel {
         let found = match found {
             Some(found) => found,
             None => {
-                // Direct I/O where it can be had: data cached twice is memory wasted. The kernel leaves it out elsewhere.
+                // Direct I/O where it can be had: data cached twice is memory wasted. The kernel
+                // ignores the flag where it cannot.
                 let access = if read_only { LOOP_READ_ONLY } else { 0 };
                 let status = LoopStatus::new(LOOP_DIRECT_IO | access, note(&shown));
                 let sector = sector_size(&opened, !read_only);
@@ -110,7 +114,8 @@ impl LoopDevices for LinuxKernel {
         if found.is_read_only() && !read_only {
             return Err(KernelError::Device(DeviceError::ReadOnly { path: text(&found.device.path) }));
         }
-        // Made by another program to go with its last user: it is ours now, and goes when it is detached.
+        // Made by another program to go with its last user: it is ours now, and goes when it is
+        // detached.
         keep(&found).map_err(failed)?;
         // The file may have grown since the device was last updated.
         let device = open_device(&found.device, Step::ResizeLoop)?;

@@ -15,8 +15,8 @@ use super::ioctl::{
     LOOP_AUTOCLEAR, LOOP_READ_ONLY, LoopStatus, NOTE_BYTES, clear_loop, configure_loop, free_loop, loop_status,
     set_loop_status,
 };
-use super::stat::{IdKind, Seen, look_closer};
-use super::syscall::{Awaited, wait_ready};
+use super::stat::{IdKind, StatxAnswer, look_closer};
+use super::syscall::{PollTarget, wait_ready};
 use super::walk::{PLACE, proc_path};
 use crate::block_devices::BlockDevice;
 use crate::error::{DeviceError, KernelError, Result};
@@ -29,7 +29,8 @@ const CONTROL: &str = "/dev/loop-control";
 const LISTED: &str = "/sys/block";
 /// Others that take free devices at the same moment can't go on for ever.
 const MAX_RACES: usize = 64;
-/// How long a loop device that was cleared may still be open to those who only look at it, and how often it is looked at.
+/// How long a loop device that was cleared may still be open to those who only look at it, and how
+/// often it is looked at.
 const CLOSE_GRACE: Duration = Duration::from_millis(200);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -42,7 +43,7 @@ pub(super) struct Loop {
 
 impl Loop {
     /// It shows this file from its beginning to its end.
-    pub(super) fn is_whole(&self, file: &Seen) -> bool {
+    pub(super) fn is_whole(&self, file: &StatxAnswer) -> bool {
         shows_whole(&self.status, file)
     }
 
@@ -62,7 +63,7 @@ fn packed((major, minor): (u32, u32)) -> u64 {
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }
 
-fn shows_whole(status: &LoopStatus, file: &Seen) -> bool {
+fn shows_whole(status: &LoopStatus, file: &StatxAnswer) -> bool {
     let whole = (packed(file.device()), file.inode(), 0, 0);
     (status.device, status.inode, status.offset, status.size_limit) == whole
 }
@@ -144,8 +145,8 @@ fn look_at(number: u32) -> std::result::Result<Loop, Errno> {
     Ok(Loop { number, device: device_of_node(node, &seen, path), status })
 }
 
-/// Gives the file to a free loop device, and returns that device's path, and the device open: one that goes with its last user stays
-/// as long as that. Its sectors have `sector` bytes.
+/// Gives the file to a free loop device, and returns that device's path, and the device open: one
+/// that goes with its last user stays as long as that. Its sectors have `sector` bytes.
 pub(super) fn connect(file: &File, sector: u32, status: LoopStatus, shown: &str) -> Result<(PathBuf, OwnedFd)> {
     let failed = |errno| KernelError::failed(Step::AttachLoop, shown, errno);
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
@@ -209,9 +210,9 @@ pub(super) fn release(one: &Loop, shown: &str) -> Result<()> {
     }
 }
 
-/// Returns whether a loop device that was cleared is gone. Its file goes when the last one closes the device, and for a moment that may be
-/// one that only looks at it: another thread in search of its own device, a program that was just started with a copy of
-/// our descriptor.
+/// Returns whether a loop device that was cleared is gone. Its file goes when the last one closes
+/// the device, and for a moment that may be one that only looks at it: another thread in search of
+/// its own device, a program that was just started with a copy of our descriptor.
 fn gone_soon(one: &Loop) -> std::result::Result<bool, Errno> {
     let listed = PathBuf::from(format!("{LISTED}/loop{}/loop", one.number));
     let closes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
@@ -222,8 +223,9 @@ fn gone_soon(one: &Loop) -> std::result::Result<bool, Errno> {
         if Instant::now() >= until {
             return Ok(false);
         }
-        // A close is reported a moment before it has its effect, so the last one is looked at again soon.
-        wait_ready(&[Awaited::Readable(closes.as_fd())], Some(LOOK_AGAIN))?;
+        // A close is reported a moment before it has its effect, so the last one is looked at again
+        // soon.
+        wait_ready(&[PollTarget::Readable(closes.as_fd())], Some(LOOK_AGAIN))?;
         let mut events = [0; 4096];
         match rustix::io::read(&closes, &mut events) {
             Ok(_) | Err(Errno::AGAIN) => {}

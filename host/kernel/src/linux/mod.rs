@@ -97,7 +97,7 @@ mod work_queue;
 
 pub use lease::is_being_written;
 pub(crate) use syscall::spawn;
-pub use syscall::{Awaited, wait_ready};
+pub use syscall::{PollTarget, wait_ready};
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -105,7 +105,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::confinement::Confinement;
-use self::inspect::Inspection;
+use self::inspect::MountInspection;
 use self::stat::IdKind;
 use crate::error::{KernelError, Result};
 use crate::handle::{DetachedMount, Directory, MountSource, RootLock};
@@ -117,30 +117,32 @@ use crate::types::{Detach, Durability, Entry, FsOption, MountInfo, Propagation};
 /// The kernel that runs this machine. Needs Linux 5.12, and `CAP_SYS_ADMIN` for whatever mounts.
 #[derive(Debug, Clone)]
 pub struct LinuxKernel {
-    inspection: Inspection,
+    inspection: MountInspection,
     confinement: Confinement,
     tools: Arc<dyn RunTool>,
 }
 
 impl LinuxKernel {
-    /// Asks the running kernel how it reports mounts, once. `tools` runs the programs that make and check file systems.
+    /// Asks the running kernel how it reports mounts, once. `tools` runs the programs that make and
+    /// check file systems.
     #[must_use]
     pub fn new(tools: Arc<dyn RunTool>) -> Self {
-        Self { inspection: Inspection::probe(), confinement: Confinement::default(), tools }
+        Self { inspection: MountInspection::probe(), confinement: Confinement::default(), tools }
     }
 
-    /// Reads mounts from `/proc/thread-self/mountinfo` whatever the kernel could do better. Slower, and only ids that the kernel
-    /// uses again; for kernels before 6.13 (chosen by [`LinuxKernel::new`] itself) and to compare the two.
+    /// Reads mounts from `/proc/thread-self/mountinfo` whatever the kernel could do better. Slower,
+    /// and only ids that the kernel uses again; for kernels before 6.13 (chosen by
+    /// [`LinuxKernel::new`] itself) and to compare the two.
     #[must_use]
     pub fn with_mountinfo(self) -> Self {
-        Self { inspection: Inspection::MountInfo, ..self }
+        Self { inspection: MountInspection::MountInfo, ..self }
     }
 
     /// Which ids of mounts this instance compares.
     fn ids(&self) -> IdKind {
         match self.inspection {
-            Inspection::StatMount => IdKind::Unique,
-            Inspection::MountInfo => IdKind::Reused,
+            MountInspection::StatMount => IdKind::Unique,
+            MountInspection::MountInfo => IdKind::Reused,
         }
     }
 }

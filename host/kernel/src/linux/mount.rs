@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
 use super::LinuxKernel;
-use super::stat::{Seen, look};
+use super::stat::{StatxAnswer, look};
 use super::syscall::mount_setattr;
 use super::walk::{PLACE, open_on_same_mount, proc_path};
 use crate::error::{KernelError, Result};
@@ -33,8 +33,9 @@ impl LinuxKernel {
             flags |= OpenTreeFlags::AT_RECURSIVE;
         }
         let clone = rustix::mount::open_tree(source, "", flags).map_err(failed)?;
-        // A clone of a shared mount is its peer: what a pod mounts in the volume would appear at the source. A follower still
-        // sees what is mounted at the source later; a single mount has no use for that.
+        // A clone of a shared mount is its peer: what a pod mounts in the volume would appear at
+        // the source. A follower still sees what is mounted at the source later; a single mount has
+        // no use for that.
         let propagation = if recursive { libc::MS_SLAVE } else { libc::MS_PRIVATE };
         mount_setattr(clone.as_fd(), recursive, 0, 0, propagation).map_err(failed)?;
         Ok(DetachedMount { fd: clone, label: source.label.clone() })
@@ -43,7 +44,8 @@ impl LinuxKernel {
     pub(super) fn set_mount_options(&self, mount: &DetachedMount, options: &[&str], recursive: bool) -> Result<()> {
         let shown = text(&mount.label);
         let wanted = attributes(&shown, options)?;
-        // Before the mount is visible: there is no moment at which a read-only volume can be written.
+        // Before the mount is visible: there is no moment at which a read-only volume can be
+        // written.
         mount_setattr(mount.as_fd(), recursive, wanted.set, wanted.clear, 0)
             .map_err(|errno| KernelError::failed(Step::SetOptions, shown, errno))
     }
@@ -52,7 +54,8 @@ impl LinuxKernel {
         check_name(name)?;
         let shown = label(&folder.label, name);
         let failed = |errno| KernelError::failed(Step::SetOptions, text(&shown), errno);
-        // The kernel follows no link and takes the attribute only for the root of a mount, which this is, or nothing is changed.
+        // The kernel follows no link and takes the attribute only for the root of a mount, which
+        // this is, or nothing is changed.
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mount = rustix::fs::openat(folder.as_fd(), name, flags, Mode::empty()).map_err(failed)?;
         mount_setattr(mount.as_fd(), false, libc::MOUNT_ATTR_RDONLY, 0, 0).map_err(failed)
@@ -73,12 +76,13 @@ impl LinuxKernel {
     fn attach_on(
         &self,
         source: BorrowedFd<'_>,
-        ours: &Seen,
+        ours: &StatxAnswer,
         into: BorrowedFd<'_>,
         name: &OsStr,
         shown: &Path,
     ) -> Result<()> {
-        // The very thing that was just checked or made; a name that changes from here on changes nothing.
+        // The very thing that was just checked or made; a name that changes from here on changes
+        // nothing.
         let flags = if ours.is_folder() { PLACE | OFlags::DIRECTORY } else { PLACE };
         let point = match open_on_same_mount(into, name, flags) {
             Err(Errno::XDEV) => return Err(KernelError::AlreadyMounted { path: text(shown) }),
@@ -87,7 +91,8 @@ impl LinuxKernel {
         let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         rustix::mount::move_mount(source, "", &point, "", both)
             .map_err(|errno| KernelError::failed(Step::Attach, text(shown), errno))?;
-        // If another process renamed the mount point in between, or mounted here too, that must not pass for our volume.
+        // If another process renamed the mount point in between, or mounted here too, that must not
+        // pass for our volume.
         let wrong = match look(into, name, self.ids()) {
             Ok(seen) if seen.mount_id() == ours.mount_id() => return Ok(()),
             Ok(_) | Err(Errno::NOENT) => KernelError::Replaced { path: text(shown) },

@@ -14,7 +14,8 @@ use crate::error::{KernelError, Result};
 use crate::names::text;
 use crate::step::Step;
 
-/// Mode of a mount point. It shows only when another process has unmounted the volume; then no process shall write there by mistake.
+/// Mode of a mount point. It shows only when another process has unmounted the volume; then no
+/// process shall write there by mistake.
 const POINT_MODE: u32 = 0;
 
 impl LinuxKernel {

@@ -1,4 +1,5 @@
-//! Overlays: `fsopen` with layers by descriptor, so that a path that changes meanwhile changes nothing.
+//! Overlays: `fsopen` with layers by descriptor, so that a path that changes meanwhile changes
+//! nothing.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +11,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use super::LinuxKernel;
 use super::fs_context::{configure, log, refused};
-use super::inspect::Inspection;
+use super::inspect::MountInspection;
 use super::stat::look_closer;
 use super::walk::{FOLDER, FOLDER_PLACE, make_exact, open_on_same_mount, proc_path};
 use crate::error::{KernelError, Result};
@@ -26,7 +27,7 @@ const OVERLAY: &str = "overlay";
 const WORK_MODE: u32 = 0o700;
 
 /// The top's two folders.
-struct Writable {
+struct WritableTop {
     upper: OwnedFd,
     work: OwnedFd,
 }
@@ -75,7 +76,8 @@ impl Overlays for LinuxKernel {
 }
 
 impl LinuxKernel {
-    /// Refuses a top that is a lower or lies in one, which the kernel lets pass: the overlay would show its own top, changing.
+    /// Refuses a top that is a lower or lies in one, which the kernel lets pass: the overlay would
+    /// show its own top, changing.
     fn check_apart(&self, lowers: &[&MountSource], fds: &[BorrowedFd<'_>], top: &MountSource) -> Result<()> {
         let failed = |errno| KernelError::failed(Step::Inspect, text(&top.label), errno);
         // By device and inode: whatever mount shows it, it is the same folder.
@@ -105,18 +107,19 @@ impl LinuxKernel {
         &self,
         context: BorrowedFd<'_>,
         lowers: &[BorrowedFd<'_>],
-        writable: Option<&Writable>,
+        writable: Option<&WritableTop>,
     ) -> std::result::Result<(), Errno> {
         let top = writable.map(|top| [("upperdir", top.upper.as_fd()), ("workdir", top.work.as_fd())]);
         let top = top.into_iter().flatten();
         match self.inspection {
             // Layers by descriptor came with Linux 6.13, as did these ways to look at mounts.
-            Inspection::StatMount => {
+            MountInspection::StatMount => {
                 let lowers = lowers.iter().map(|lower| ("lowerdir+", *lower));
                 lowers.chain(top).try_for_each(|(key, fd)| rustix::mount::fsconfig_set_fd(context, key, fd))
             }
-            // Before, by the names of the descriptors, which the kernel follows to the very folders.
-            Inspection::MountInfo => {
+            // Before, by the names of the descriptors, which the kernel follows to the very
+            // folders.
+            MountInspection::MountInfo => {
                 let lowers: Vec<String> = lowers.iter().map(|lower| text(&proc_path(*lower, None))).collect();
                 rustix::mount::fsconfig_set_string(context, "lowerdir", lowers.join(":"))?;
                 top.into_iter()
@@ -132,7 +135,7 @@ fn open_up(folder: BorrowedFd<'_>, to: &str) -> std::result::Result<OwnedFd, Err
 }
 
 /// The two folders of a top, made if they are missing.
-fn writable(top: &MountSource, first: BorrowedFd<'_>) -> Result<Writable> {
+fn writable(top: &MountSource, first: BorrowedFd<'_>) -> Result<WritableTop> {
     let place = top.as_fd();
     make_exact(place, OsStr::new(WORK), WORK_MODE, &label(&top.label, OsStr::new(WORK)))?;
     let open = |name: &str| {
@@ -146,11 +149,11 @@ fn writable(top: &MountSource, first: BorrowedFd<'_>) -> Result<Writable> {
         }
         found => found?,
     };
-    Ok(Writable { upper, work: open(WORK)? })
+    Ok(WritableTop { upper, work: open(WORK)? })
 }
 
-/// Makes an upper folder that looks like the lower one: it is the root that users of the overlay see. It gets its name last, so that a
-/// crash leaves none that looks otherwise.
+/// Makes an upper folder that looks like the lower one: it is the root that users of the overlay
+/// see. It gets its name last, so that a crash leaves none that looks otherwise.
 fn make_upper(place: BorrowedFd<'_>, like: BorrowedFd<'_>, shown: &Path) -> Result<()> {
     let failed = |step| move |errno| KernelError::failed(step, text(shown), errno);
     let seen = rustix::fs::fstat(like).map_err(failed(Step::Inspect))?;

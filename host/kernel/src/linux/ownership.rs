@@ -1,5 +1,5 @@
-//! Giving a volume to a group: see `tree` for the walk. What is changed is named by a descriptor, or by one name in an open folder
-//! without following a link; never by a path.
+//! Giving a volume to a group: see `tree` for the walk. What is changed is named by a descriptor,
+//! or by one name in an open folder without following a link; never by a path.
 
 use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -44,7 +44,7 @@ impl Ownership for LinuxKernel {
         let opening = |errno| KernelError::walking(Step::OpenFolder, text(&shown), errno);
         let failed = |errno| KernelError::failed(Step::ApplyOwnership, text(&shown), errno);
         let root = open_beneath(folder.as_fd(), name, FOLDER).map_err(opening)?;
-        let giving = Giving::new(request, &shown, progress);
+        let giving = OwnershipWalk::new(request, &shown, progress);
         let seen = look(root.as_fd(), c"").map_err(failed)?;
         if request.policy == OwnershipPolicy::OnRootMismatch && giving.is_root_done(&seen) {
             return Ok(OwnershipReport { visited: 1, changed: 0, skipped: true });
@@ -84,7 +84,7 @@ impl Ownership for LinuxKernel {
 }
 
 /// A walk that gives what it finds to a group.
-struct Giving<'a> {
+struct OwnershipWalk<'a> {
     request: &'a OwnershipRequest,
     shown: &'a std::path::Path,
     progress: OnProgress<'a>,
@@ -97,7 +97,7 @@ fn look(fd: BorrowedFd<'_>, name: &CStr) -> std::result::Result<Statx, Errno> {
     rustix::fs::statx(fd, name, flags, StatxFlags::TYPE | StatxFlags::MODE | StatxFlags::GID)
 }
 
-impl<'a> Giving<'a> {
+impl<'a> OwnershipWalk<'a> {
     fn new(request: &'a OwnershipRequest, shown: &'a std::path::Path, progress: OnProgress<'a>) -> Self {
         let (counts, failures) = (WalkProgress::new(PROGRESS_FILES), Mutex::new((0, Vec::new())));
         Self { request, shown, progress, counts, failures }
@@ -131,9 +131,10 @@ impl<'a> Giving<'a> {
         }
     }
 
-    /// Changes an entry that is no folder, by its name in the open folder: three calls a file instead of six, and that is the cost.
-    /// If another file is put under the name between two of them, that one gets the group and the bits that the walk has for it anyway,
-    /// and at most this one's permissions besides. What would hurt, setuid and setgid, is set by descriptor only.
+    /// Changes an entry that is no folder, by its name in the open folder: three calls a file
+    /// instead of six, and that is the cost. If another file is put under the name between two of
+    /// them, that one gets the group and the bits that the walk has for it anyway, and at most this
+    /// one's permissions besides. What would hurt, setuid and setgid, is set by descriptor only.
     fn give_entry(&self, folder: BorrowedFd<'_>, name: &CStr, seen: &Statx) -> std::result::Result<bool, Errno> {
         let mode = u32::from(seen.stx_mode) & MODE_BITS;
         let wanted = self.wanted(mode, false);
@@ -199,7 +200,7 @@ fn set_mode(fd: BorrowedFd<'_>, mode: u32) -> std::result::Result<(), Errno> {
     }
 }
 
-impl Visitor for Giving<'_> {
+impl Visitor for OwnershipWalk<'_> {
     fn folder(&self, folder: BorrowedFd<'_>) -> std::result::Result<(), Errno> {
         let seen = look(folder, c"")?;
         let changed = self.give_open(folder, &seen)?;

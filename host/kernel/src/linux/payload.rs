@@ -1,4 +1,5 @@
-//! The ground of the payload protocol: a volume's root folder by descriptor, and everything in it relative to that.
+//! The ground of the payload protocol: a volume's root folder by descriptor, and everything in it
+//! relative to that.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -18,10 +19,10 @@ use super::walk::{FOLDER, directory, open_beneath, open_on_same_mount, read_name
 use crate::error::{KernelError, Result};
 use crate::handle::Directory;
 use crate::names::{check_name, label, text};
-use crate::payload::plan::{Branch, Plan, Tree};
-use crate::payload::protocol::{Found, Ground, publish};
+use crate::payload::plan::{Branch, PayloadPlan, PayloadTree};
+use crate::payload::protocol::{PayloadFolder, TargetEntry, publish};
 use crate::payload::stamp::stamp_now;
-use crate::payload::{Payload, PayloadFile, Payloads, Published};
+use crate::payload::{Payload, PayloadFile, Payloads, PublishResult};
 use crate::step::Step;
 
 /// Bytes of a file compared at once.
@@ -33,33 +34,34 @@ const CREATE: OFlags =
     OFlags::CREATE.union(OFlags::EXCL).union(OFlags::WRONLY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl Payloads for LinuxKernel {
-    fn publish_payload(&self, folder: &Directory, name: &OsStr, payload: &Payload) -> Result<Published> {
+    fn publish_payload(&self, folder: &Directory, name: &OsStr, payload: &Payload) -> Result<PublishResult> {
         check_name(name)?;
-        let plan = Plan::of(payload)?;
+        let plan = PayloadPlan::of(payload)?;
         let shown = label(&folder.label, name);
         let fd = open_beneath(folder.as_fd(), name, FOLDER)
             .map_err(|errno| KernelError::walking(Step::OpenFolder, text(&shown), errno))?;
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        publish(&mut Volume { kernel: self, folder: directory(fd, shown), own }, &plan)
+        publish(&mut PayloadVolume { kernel: self, folder: directory(fd, shown), own }, &plan)
     }
 }
 
 /// A volume that is being published.
-struct Volume<'a> {
+struct PayloadVolume<'a> {
     kernel: &'a LinuxKernel,
     folder: Directory,
     /// The host's own user and group.
     own: (u32, u32),
 }
 
-impl Volume<'_> {
+impl PayloadVolume<'_> {
     fn failed(&self, step: Step, name: &OsStr) -> impl FnOnce(Errno) -> KernelError {
         let path = self.shown(name);
         move |errno| KernelError::failed(step, path, errno)
     }
 
-    /// Returns whether an open folder contains exactly this tree; none where something could not be read.
-    fn same_tree(&self, fd: BorrowedFd<'_>, tree: &Tree<'_>, plan: &Plan<'_>) -> Option<bool> {
+    /// Returns whether an open folder contains exactly this tree; none where something could not be
+    /// read.
+    fn same_tree(&self, fd: BorrowedFd<'_>, tree: &PayloadTree<'_>, plan: &PayloadPlan<'_>) -> Option<bool> {
         let seen = rustix::fs::fstat(fd).ok()?;
         if !self.same_ownership(&seen, plan.payload.folder_mode, None, plan) {
             return Some(false);
@@ -83,13 +85,13 @@ impl Volume<'_> {
         Some(true)
     }
 
-    fn same_ownership(&self, seen: &Stat, mode: u32, file: Option<&PayloadFile>, plan: &Plan<'_>) -> bool {
+    fn same_ownership(&self, seen: &Stat, mode: u32, file: Option<&PayloadFile>, plan: &PayloadPlan<'_>) -> bool {
         seen.st_mode & MODE_BITS == mode
             && seen.st_uid == plan.owner(file, self.own.0)
             && seen.st_gid == plan.group(self.own.1)
     }
 
-    fn same_file(&self, fd: OwnedFd, file: &PayloadFile, plan: &Plan<'_>) -> Option<bool> {
+    fn same_file(&self, fd: OwnedFd, file: &PayloadFile, plan: &PayloadPlan<'_>) -> Option<bool> {
         let seen = rustix::fs::fstat(&fd).ok()?;
         if FileType::from_raw_mode(seen.st_mode) != FileType::RegularFile
             || !self.same_ownership(&seen, file.mode, Some(file), plan)
@@ -110,7 +112,7 @@ impl Volume<'_> {
     }
 
     /// Fills a new folder, then opens it to others.
-    fn fill(&self, fd: BorrowedFd<'_>, shown: &Path, tree: &Tree<'_>, plan: &Plan<'_>) -> Result<()> {
+    fn fill(&self, fd: BorrowedFd<'_>, shown: &Path, tree: &PayloadTree<'_>, plan: &PayloadPlan<'_>) -> Result<()> {
         for (name, branch) in tree {
             let shown = shown.join(name);
             match branch {
@@ -127,7 +129,7 @@ impl Volume<'_> {
         name: &OsStr,
         shown: &Path,
         file: &PayloadFile,
-        plan: &Plan<'_>,
+        plan: &PayloadPlan<'_>,
     ) -> Result<()> {
         let failed = |errno| KernelError::failed(Step::WriteFile, text(shown), errno);
         let opened = rustix::fs::openat(fd, name, CREATE, Mode::RUSR | Mode::WUSR).map_err(failed)?;
@@ -143,7 +145,7 @@ impl Volume<'_> {
         shown: &Path,
         mode: u32,
         file: Option<&PayloadFile>,
-        plan: &Plan<'_>,
+        plan: &PayloadPlan<'_>,
     ) -> Result<()> {
         // Always said: a folder with setgid hands its group on.
         let (owner, group) = (Uid::from_raw(plan.owner(file, self.own.0)), Gid::from_raw(plan.group(self.own.1)));
@@ -162,7 +164,7 @@ fn make_closed(parent: BorrowedFd<'_>, name: &OsStr, shown: &Path) -> Result<Own
     open_on_same_mount(parent, name, FOLDER).map_err(|errno| KernelError::walking(Step::OpenFolder, text(shown), errno))
 }
 
-impl Ground for Volume<'_> {
+impl PayloadFolder for PayloadVolume<'_> {
     fn shown(&self, name: &OsStr) -> String {
         text(&label(&self.folder.label, name))
     }
@@ -175,34 +177,34 @@ impl Ground for Volume<'_> {
         self.kernel.list_names(&self.folder)
     }
 
-    fn look(&mut self, name: &OsStr) -> Result<Found> {
+    fn look(&mut self, name: &OsStr) -> Result<TargetEntry> {
         // Mostly it is a link: then one call returns that and where it leads.
         match rustix::fs::readlinkat(self.folder.as_fd(), name, Vec::new()) {
-            Ok(target) => return Ok(Found::Link(PathBuf::from(OsStr::from_bytes(target.as_bytes())))),
-            Err(Errno::NOENT) => return Ok(Found::Absent),
+            Ok(target) => return Ok(TargetEntry::Link(PathBuf::from(OsStr::from_bytes(target.as_bytes())))),
+            Err(Errno::NOENT) => return Ok(TargetEntry::Absent),
             Err(Errno::INVAL) => {}
             Err(errno) => return Err(self.failed(Step::ReadLink, name)(errno)),
         }
         match look(self.folder.as_fd(), name, self.kernel.ids()) {
-            Ok(seen) if seen.is_folder() => Ok(Found::Folder),
-            Ok(_) => Ok(Found::Other),
-            Err(Errno::NOENT) => Ok(Found::Absent),
+            Ok(seen) if seen.is_folder() => Ok(TargetEntry::Folder),
+            Ok(_) => Ok(TargetEntry::Other),
+            Err(Errno::NOENT) => Ok(TargetEntry::Absent),
             Err(errno) => Err(self.failed(Step::Inspect, name)(errno)),
         }
     }
 
-    fn matches(&mut self, folder: &OsStr, plan: &Plan<'_>) -> bool {
+    fn matches(&mut self, folder: &OsStr, plan: &PayloadPlan<'_>) -> bool {
         let opened = open_on_same_mount(&self.folder, folder, FOLDER).ok();
         opened.and_then(|fd| self.same_tree(fd.as_fd(), &plan.tree, plan)).unwrap_or(false)
     }
 
-    fn write(&mut self, folder: &OsStr, plan: &Plan<'_>) -> Result<()> {
+    fn write(&mut self, folder: &OsStr, plan: &PayloadPlan<'_>) -> Result<()> {
         let shown = label(&self.folder.label, folder);
         let fd = make_closed(self.folder.as_fd(), folder, &shown)?;
         self.fill(fd.as_fd(), &shown, &plan.tree, plan)
     }
 
-    fn link(&mut self, name: &OsStr, target: &Path, plan: &Plan<'_>) -> Result<()> {
+    fn link(&mut self, name: &OsStr, target: &Path, plan: &PayloadPlan<'_>) -> Result<()> {
         rustix::fs::symlinkat(target, self.folder.as_fd(), name).map_err(self.failed(Step::MakeLink, name))?;
         let (owner, group) = (plan.payload.owner.map(Uid::from_raw), plan.payload.group.map(Gid::from_raw));
         if owner.is_none() && group.is_none() {

@@ -19,7 +19,8 @@ use crate::step::Step;
 
 /// <linux/magic.h>
 const BTRFS: u64 = 0x9123_683E;
-/// The inode of every subvolume's root (`BTRFS_FIRST_FREE_OBJECTID`), which nothing else on a btrfs has.
+/// The inode of every subvolume's root (`BTRFS_FIRST_FREE_OBJECTID`), which nothing else on a btrfs
+/// has.
 const SUBVOLUME_ROOT: u64 = 256;
 
 impl Quotas for LinuxKernel {

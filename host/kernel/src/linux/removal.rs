@@ -1,5 +1,5 @@
-//! The one recursive removal (rule R5). It works on descriptors, never crosses a mount, follows no link, and keeps
-//! a fixed number of descriptors open however deep the tree is.
+//! The one recursive removal (rule R5). It works on descriptors, never crosses a mount, follows no
+//! link, and keeps a fixed number of descriptors open however deep the tree is.
 //!
 //! ```text
 //!  empty? --yes--> gone
@@ -9,8 +9,9 @@
 //!  clear: remove files, step into a folder that is not empty, step back out through `..` and remove it
 //! ```
 //!
-//! Stepping out goes through `..`, so the folder that is reached is compared with the one that was left: a tree that
-//! another process moves meanwhile stops the removal instead of leading it elsewhere.
+//! Stepping out goes through `..`, so the folder that is reached is compared with the one that was
+//! left: a tree that another process moves meanwhile stops the removal instead of leading it to
+//! another folder.
 
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
@@ -22,34 +23,36 @@ use rustix::fs::{AtFlags, FileType, Mode, RawDir, ResolveFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::LinuxKernel;
-use super::stat::{Identity, look, look_closer};
+use super::stat::{FolderIdentity, look, look_closer};
 use super::walk::{FOLDER, FOLDER_PLACE, open_on_same_mount};
 use crate::error::{KernelError, Result};
 use crate::handle::Directory;
 use crate::names::{check_name, label, text};
 use crate::step::Step;
 
-/// Trees of up to this many entries are looked at one by one for mounts; for larger ones the mount table is
-/// read, whose cost grows with all the mounts of the machine.
+/// Trees of up to this many entries are looked at one by one for mounts; for larger ones the mount
+/// table is read, whose cost grows with all the mounts of the machine.
 const SURVEY_ENTRIES: usize = 512;
 /// How deep the survey goes, in folders; it keeps a descriptor for each level.
 const SURVEY_DEPTH: usize = 16;
 /// Bytes of entries fetched by one call.
 const LIST_BUFFER: usize = 32 * 1024;
-/// Folders remembered from one reading, at the upper levels and further down: what bounds the memory of a deep tree.
+/// Folders remembered from one reading, at the upper levels and further down: what bounds the
+/// memory of a deep tree.
 const PENDING_ABOVE: usize = 256;
 const PENDING_BELOW: usize = 1;
 const UPPER_LEVELS: usize = 32;
-/// How much more a removal may find where it had removed everything than it found at first, in entries, before the process that writes there is given
-/// right. Up to as much is no writer: some file systems leave entries out of a listing while others of the folder are removed.
+/// How much more a removal may find where it had removed everything than it found at first, in
+/// entries, before the process that writes there is given right. Up to as much is no writer: some
+/// file systems leave entries out of a listing while others of the folder are removed.
 const MORE_THAN_AT_FIRST: u64 = 1024;
 /// Messages show a path in full up to this many levels.
 const SHOWN_LEVELS: usize = 16;
 
 /// A folder that is being emptied.
-struct Level {
+struct RemovalLevel {
     name: OsString,
-    identity: Identity,
+    identity: FolderIdentity,
     /// Folders in it that are known not to be empty.
     pending: Vec<OsString>,
     /// All of it was read, and what was found is gone or being removed.
@@ -160,7 +163,7 @@ struct Removal<'a> {
     kernel: &'a LinuxKernel,
     base: BorrowedFd<'a>,
     shown: PathBuf,
-    levels: Vec<Level>,
+    levels: Vec<RemovalLevel>,
     /// How many entries were found by first readings.
     at_first: u64,
     /// And how many where everything had been removed.
@@ -194,7 +197,8 @@ impl Removal<'_> {
                     let Some(outer) = outer else { return Ok(()) };
                     current = outer;
                 }
-                // Filled again meanwhile, or the file system left entries out while others were being removed.
+                // Filled again meanwhile, or the file system left entries out while others were
+                // being removed.
                 Err(Errno::NOTEMPTY | Errno::EXIST) => match (self.enter(parent, &left.name, true)?, outer) {
                     (Some(entered), _) => current = entered,
                     (None, Some(outer)) => current = outer,
@@ -205,7 +209,8 @@ impl Removal<'_> {
         }
     }
 
-    /// Opens a folder to be emptied; none if it is gone by now. `again`: everything was removed there before.
+    /// Opens a folder to be emptied; none if it is gone by now. `again`: everything was removed
+    /// there before.
     fn enter(&mut self, parent: BorrowedFd<'_>, name: &OsStr, again: bool) -> Result<Option<OwnedFd>> {
         let opened = match open_on_same_mount(parent, name, FOLDER) {
             Err(Errno::NOENT) => return Ok(None),
@@ -213,12 +218,19 @@ impl Removal<'_> {
         };
         let seen = look_closer(&opened, "", self.kernel.ids()).map_err(|errno| self.error(Some(name), errno))?;
         let identity = seen.identity();
-        self.levels.push(Level { name: name.to_owned(), identity, pending: Vec::new(), read: false, again, left: 0 });
+        self.levels.push(RemovalLevel {
+            name: name.to_owned(),
+            identity,
+            pending: Vec::new(),
+            read: false,
+            again,
+            left: 0,
+        });
         Ok(Some(opened))
     }
 
     /// Goes to the folder that was entered before this one.
-    fn step_out(&self, current: &OwnedFd, expected: Identity) -> Result<OwnedFd> {
+    fn step_out(&self, current: &OwnedFd, expected: FolderIdentity) -> Result<OwnedFd> {
         let same_mount = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let outer = rustix::fs::openat2(current, "..", FOLDER, Mode::empty(), same_mount)
             .map_err(|errno| self.error(None, errno))?;
@@ -231,7 +243,8 @@ impl Removal<'_> {
         }
     }
 
-    /// Removes what can be removed from the current folder, and says which folder in it must be emptied first.
+    /// Removes what can be removed from the current folder, and says which folder in it must be
+    /// emptied first.
     fn next_folder(&mut self, current: &OwnedFd) -> Result<Option<OsString>> {
         let remembered = if self.levels.len() <= UPPER_LEVELS { PENDING_ABOVE } else { PENDING_BELOW };
         let Some(level) = self.levels.last_mut() else {
@@ -241,7 +254,8 @@ impl Removal<'_> {
             level.left = level.left.saturating_sub(1);
             return Ok(Some(name));
         }
-        // Once everything that was found is gone, all of it is read again: who finds nothing then is done.
+        // Once everything that was found is gone, all of it is read again: who finds nothing then
+        // is done.
         let whole = level.left == 0;
         rustix::fs::seek(current, SeekFrom::Start(0)).map_err(|errno| self.error(None, errno))?;
         let mut pending = Vec::new();
@@ -288,7 +302,8 @@ impl Removal<'_> {
             self.at_first += seen;
             return Ok(());
         }
-        // One more for the reading itself: what is never empty and shows nothing must not block this forever.
+        // One more for the reading itself: what is never empty and shows nothing must not block
+        // this forever.
         self.again += seen + 1;
         if self.again > self.at_first.saturating_add(MORE_THAN_AT_FIRST) {
             return Err(KernelError::StillWritten { path: self.path(None) });

@@ -60,7 +60,8 @@ impl LinuxKernel {
             Propagation::Private => libc::MS_PRIVATE,
             Propagation::Shared => libc::MS_SHARED,
         };
-        // Where the parent is shared the new mount has become shared by being attached; this is the operator's choice.
+        // Where the parent is shared the new mount has become shared by being attached; this is the
+        // operator's choice.
         mount_setattr(root.as_fd(), false, 0, 0, kind).map_err(failed(Step::SetPropagation))?;
         Ok(directory(root, PathBuf::new()))
     }
@@ -74,7 +75,8 @@ impl LinuxKernel {
             | OpenTreeFlags::AT_EMPTY_PATH
             | OpenTreeFlags::AT_RECURSIVE;
         let clone = rustix::mount::open_tree(plain, "", flags).map_err(failed)?;
-        // Its own peer group: in the parent's one, every volume would also appear beneath the root, hidden forever.
+        // Its own peer group: in the parent's one, every volume would also appear beneath the root,
+        // hidden forever.
         mount_setattr(clone.as_fd(), true, 0, 0, libc::MS_PRIVATE).map_err(failed)?;
         let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         rustix::mount::move_mount(&clone, "", plain, "", both).map_err(failed)?;
@@ -101,7 +103,8 @@ impl LinuxKernel {
         rustix::mount::unmount(proc_path(root.as_fd(), None), flags).map_err(failed(Step::UnmountRoot))
     }
 
-    /// Returns whether the folder is on another device than its parent: then the mount is the operator's, not ours.
+    /// Returns whether the folder is on another device than its parent: then the mount is the
+    /// operator's, not ours.
     fn is_own_file_system(&self, path: &Path, device: (u32, u32)) -> Result<bool> {
         let parent = path.parent().unwrap_or(Path::new("/"));
         let failed = |errno| KernelError::walking(Step::Inspect, text(parent), errno);

@@ -86,8 +86,8 @@ fn of_head(head: &[u8]) -> Option<u32> {
     None
 }
 
-/// Returns what the disk has on which the image's file system is, as far as the kernel reports it. It does not
-/// depend on what was done to the file.
+/// Returns what the disk has on which the image's file system is, as far as the kernel reports it.
+/// It does not depend on what was done to the file.
 fn of_disk(image: &File) -> u32 {
     let Ok(seen) = rustix::fs::fstat(image) else { return USUAL };
     let is_node = FileType::from_raw_mode(seen.st_mode) == FileType::BlockDevice;

@@ -8,13 +8,14 @@ use rustix::path::Arg;
 
 use crate::handle::SourceKind;
 
-/// Asks for the id that is never used again (Linux 6.8); kernels without it leave it out of the answer's mask.
+/// Asks for the id that is never used again (Linux 6.8); kernels without it leave it out of the
+/// answer's mask.
 const STATX_MNT_ID_UNIQUE: u32 = 0x4000;
 
 /// The answer of one `statx`.
-pub(super) struct Seen(Statx);
+pub(super) struct StatxAnswer(Statx);
 
-impl Seen {
+impl StatxAnswer {
     /// The mount it lies on.
     pub(super) fn mount_id(&self) -> u64 {
         self.0.stx_mnt_id
@@ -63,14 +64,14 @@ impl Seen {
     }
 
     /// Which folder this is: device, inode and mount.
-    pub(super) fn identity(&self) -> Identity {
-        Identity { device: self.device(), inode: self.0.stx_ino, mount: self.mount_id() }
+    pub(super) fn identity(&self) -> FolderIdentity {
+        FolderIdentity { device: self.device(), inode: self.0.stx_ino, mount: self.mount_id() }
     }
 }
 
-/// Tells one open folder from another.
+/// Distinguishes one open folder from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct FolderIdentity {
     device: (u32, u32),
     inode: u64,
     mount: u64,
@@ -85,23 +86,23 @@ pub(super) enum IdKind {
     Reused,
 }
 
-fn ask(fd: impl AsFd, name: impl Arg, ids: IdKind, mask: StatxFlags) -> Result<Seen, Errno> {
+fn ask(fd: impl AsFd, name: impl Arg, ids: IdKind, mask: StatxFlags) -> Result<StatxAnswer, Errno> {
     let id = match ids {
         IdKind::Unique => StatxFlags::from_bits_retain(STATX_MNT_ID_UNIQUE),
         IdKind::Reused => StatxFlags::MNT_ID,
     };
     let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     // The cheapest question: what is cached here is enough, so a dead server is never asked.
-    rustix::fs::statx(fd, name, flags, mask | id).map(Seen)
+    rustix::fs::statx(fd, name, flags, mask | id).map(StatxAnswer)
 }
 
 /// Type and mount of what is at a name; an empty name is the descriptor itself.
-pub(super) fn look(fd: impl AsFd, name: impl Arg, ids: IdKind) -> Result<Seen, Errno> {
+pub(super) fn look(fd: impl AsFd, name: impl Arg, ids: IdKind) -> Result<StatxAnswer, Errno> {
     ask(fd, name, ids, StatxFlags::TYPE)
 }
 
 /// Also size, links and inode: for what lies on the host's own file systems.
-pub(super) fn look_closer(fd: impl AsFd, name: impl Arg, ids: IdKind) -> Result<Seen, Errno> {
+pub(super) fn look_closer(fd: impl AsFd, name: impl Arg, ids: IdKind) -> Result<StatxAnswer, Errno> {
     ask(fd, name, ids, StatxFlags::BASIC_STATS)
 }
 

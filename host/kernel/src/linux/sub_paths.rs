@@ -16,18 +16,25 @@ use crate::error::{KernelError, Result};
 use crate::handle::{DetachedMount, Directory, MountSource};
 use crate::names::{check_mode, check_name, check_relative, label, text};
 use crate::step::Step;
-use crate::sub_paths::{Bound, Missing, SubPathBind, SubPaths};
+use crate::sub_paths::{MissingSubPath, SubPathBind, SubPathBinding, SubPaths};
 use crate::types::Detach;
 
-/// How often a walk is tried again that the kernel gave up because something was renamed or mounted meanwhile.
+/// How often a walk is tried again that the kernel gave up because something was renamed or mounted
+/// meanwhile.
 const TRIES: usize = 64;
 const MODE_BITS: u32 = 0o7777;
 
 impl SubPaths for LinuxKernel {
-    fn open_sub_path(&self, volume: &Directory, name: &OsStr, rel: &Path, missing: Missing) -> Result<MountSource> {
+    fn open_sub_path(
+        &self,
+        volume: &Directory,
+        name: &OsStr,
+        rel: &Path,
+        missing: MissingSubPath,
+    ) -> Result<MountSource> {
         check_name(name)?;
         let names = check_relative(rel)?;
-        if let Missing::MakeFoldersWithMode(mode) = missing {
+        if let MissingSubPath::MakeFoldersWithMode(mode) = missing {
             check_mode(mode)?;
         }
         let shown = label(&volume.label, name);
@@ -39,12 +46,12 @@ impl SubPaths for LinuxKernel {
         }
         match open_staying(root.as_fd(), rel) {
             Ok(fd) => return self.sub_path_source(fd, shown),
-            Err(Errno::NOENT) if missing != Missing::Refuse => {}
+            Err(Errno::NOENT) if missing != MissingSubPath::Refuse => {}
             Err(errno) => return Err(refused(&shown, errno)),
         }
         let mode = match missing {
-            Missing::MakeFoldersWithMode(mode) => mode,
-            Missing::MakeFolders | Missing::Refuse => mode_of(root.as_fd(), &shown)?,
+            MissingSubPath::MakeFoldersWithMode(mode) => mode,
+            MissingSubPath::MakeFolders | MissingSubPath::Refuse => mode_of(root.as_fd(), &shown)?,
         };
         let made = make_below(root, &names, mode, &shown)?;
         self.sub_path_source(made, shown)
@@ -56,7 +63,7 @@ impl SubPaths for LinuxKernel {
         how: SubPathBind,
         directory: &Directory,
         name: &OsStr,
-    ) -> Result<Bound> {
+    ) -> Result<SubPathBinding> {
         check_name(name)?;
         let shown = label(&directory.label, name);
         let exists = match look(directory.as_fd(), name, self.ids()) {
@@ -65,7 +72,7 @@ impl SubPaths for LinuxKernel {
             Err(errno) => return Err(KernelError::failed(Step::Inspect, text(&shown), errno)),
         };
         if exists && self.shows(source, how, directory, name, &shown)? {
-            return Ok(Bound::Kept);
+            return Ok(SubPathBinding::Kept);
         }
         let mount = self.bind_source(source, how.submounts)?;
         if how.read_only {
@@ -73,13 +80,13 @@ impl SubPaths for LinuxKernel {
         }
         if !exists {
             self.attach_at(&mount, directory, name)?;
-            return Ok(Bound::New);
+            return Ok(SubPathBinding::New);
         }
         if !self.slip_beneath(&mount, directory, name, &shown)? {
             self.detach_at(directory, name, Detach::Lazy)?;
             self.attach_at(&mount, directory, name)?;
         }
-        Ok(Bound::Replaced)
+        Ok(SubPathBinding::Replaced)
     }
 
     fn detach_tree(&self, folder: &Directory, name: &OsStr, how: Detach) -> Result<()> {
@@ -100,7 +107,8 @@ impl LinuxKernel {
         let failed = |errno| KernelError::failed(Step::Inspect, text(shown), errno);
         let wanted = look_closer(source, "", self.ids()).map_err(failed)?;
         let there = look_closer(folder.as_fd(), name, self.ids()).map_err(failed)?;
-        // A file that was replaced under the same name is another one, even where its number was used again.
+        // A file that was replaced under the same name is another one, even where its number was
+        // used again.
         let same = wanted.device() == there.device() && wanted.inode() == there.inode() && !there.is_unlinked();
         if !same {
             return Ok(false);
@@ -109,13 +117,15 @@ impl LinuxKernel {
         Ok(mount.is_some_and(|mount| mount.options.iter().any(|option| option == "ro") == how.read_only))
     }
 
-    /// Puts the mount beneath the one that is seen at the name, and takes that away. False when the kernel cannot.
+    /// Puts the mount beneath the one that is seen at the name, and takes that away. False when the
+    /// kernel cannot.
     fn slip_beneath(&self, mount: &DetachedMount, folder: &Directory, name: &OsStr, shown: &Path) -> Result<bool> {
         let into = folder.as_fd();
         let how = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_BENEATH;
         match rustix::mount::move_mount(mount.as_fd(), "", into, name, how) {
             Ok(()) => {}
-            // An older kernel, a file where a folder was, or mounts that travel to where another would be covered.
+            // An older kernel, a file where a folder was, or mounts that travel to where another
+            // would be covered.
             Err(Errno::INVAL | Errno::NOTDIR | Errno::OPNOTSUPP) => return Ok(false),
             Err(errno) => return Err(KernelError::failed(Step::Attach, text(shown), errno)),
         }
@@ -143,7 +153,8 @@ fn open_staying(root: BorrowedFd<'_>, rel: &Path) -> std::result::Result<OwnedFd
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     for _ in 0..TRIES {
         match rustix::fs::openat2(root, rel, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within) {
-            // A rename while the walk was in a `..` of a link: it could have left the volume unseen.
+            // A rename while the walk was in a `..` of a link: it could have left the volume
+            // unseen.
             Err(Errno::AGAIN) => {}
             done => return done,
         }
@@ -154,7 +165,8 @@ fn open_staying(root: BorrowedFd<'_>, rel: &Path) -> std::result::Result<OwnedFd
 fn refused(shown: &Path, errno: Errno) -> KernelError {
     match errno {
         Errno::XDEV => KernelError::OutsideVolume { path: text(shown) },
-        // Links are followed here, so this says that they go round in a circle, or that one is magic.
+        // Links are followed here, so this says that they go round in a circle, or that one is
+        // magic.
         Errno::LOOP => KernelError::failed(Step::OpenSubPath, text(shown), errno),
         errno => KernelError::walking(Step::OpenSubPath, text(shown), errno),
     }

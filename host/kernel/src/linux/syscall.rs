@@ -1,4 +1,5 @@
-//! System calls that no safe wrapper has yet. One function a call; descriptors are borrowed, sizes are checked here.
+//! System calls that no safe wrapper has yet. One function a call; descriptors are borrowed, sizes
+//! are checked here.
 #![expect(
     unsafe_code,
     reason = "with `ioctl` and `landlock` the only place of the workspace that makes raw system calls"
@@ -24,7 +25,8 @@ struct MountIdRequest {
     param: u64,
 }
 
-// Newer than the C library's tables on some architectures; the number is the same on all that volhost runs on.
+// Newer than the C library's tables on some architectures; the number is the same on all that
+// volhost runs on.
 const SYS_STATMOUNT: libc::c_long = 457;
 const SYS_LISTMOUNT: libc::c_long = 458;
 const SYS_FCHMODAT2: libc::c_long = 452;
@@ -33,7 +35,8 @@ pub(super) fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// Sets and clears per-mount attributes (`MOUNT_ATTR_*`) of the mount that `fd` is the root of, or its propagation (`MS_*`, 0: as is).
+/// Sets and clears per-mount attributes (`MOUNT_ATTR_*`) of the mount that `fd` is the root of, or
+/// its propagation (`MS_*`, 0: as is).
 pub(super) fn mount_setattr(
     fd: BorrowedFd<'_>,
     recursive: bool,
@@ -43,25 +46,30 @@ pub(super) fn mount_setattr(
 ) -> Result<(), Errno> {
     let attr = libc::mount_attr { attr_set: set, attr_clr: clear, propagation, userns_fd: 0 };
     let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
-    // SAFETY: the path is a NUL-terminated literal, `attr` lives over the call and the size given is its own.
+    // SAFETY: the path is a NUL-terminated literal, `attr` lives over the call and the size given
+    // is its own.
     let done = unsafe {
         libc::syscall(libc::SYS_mount_setattr, fd.as_raw_fd(), c"".as_ptr(), flags, &raw const attr, size_of_val(&attr))
     };
     if done == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
-/// Fills `ids` with the ids of mounts below `mount` that are greater than `after`, in order; returns how many.
+/// Fills `ids` with the ids of mounts below `mount` that are greater than `after`, in order;
+/// returns how many.
 pub(super) fn listmount(mount: u64, after: u64, ids: &mut [u64]) -> Result<usize, Errno> {
     let request = request(mount, after);
-    // SAFETY: both pointers are to live memory of the sizes given; the kernel writes at most `ids.len()` numbers.
+    // SAFETY: both pointers are to live memory of the sizes given; the kernel writes at most
+    // `ids.len()` numbers.
     let count = unsafe { libc::syscall(SYS_LISTMOUNT, &raw const request, ids.as_mut_ptr(), ids.len(), 0) };
     usize::try_from(count).map_err(|_| last_errno())
 }
 
-/// Fills `buffer` with a `struct statmount` and its strings, as far as `mask` asks. `OVERFLOW` if it is too small.
+/// Fills `buffer` with a `struct statmount` and its strings, as far as `mask` asks. `OVERFLOW` if
+/// it is too small.
 pub(super) fn statmount(mount: u64, mask: u64, buffer: &mut [u8]) -> Result<(), Errno> {
     let request = request(mount, mask);
-    // SAFETY: both pointers are to live memory of the sizes given; the kernel writes at most `buffer.len()` bytes.
+    // SAFETY: both pointers are to live memory of the sizes given; the kernel writes at most
+    // `buffer.len()` bytes.
     let done = unsafe { libc::syscall(SYS_STATMOUNT, &raw const request, buffer.as_mut_ptr(), buffer.len(), 0) };
     if done == 0 { Ok(()) } else { Err(last_errno()) }
 }
@@ -93,24 +101,25 @@ fn request(mount: u64, param: u64) -> MountIdRequest {
 
 /// A descriptor to wait for.
 #[derive(Debug, Clone, Copy)]
-pub enum Awaited<'a> {
+pub enum PollTarget<'a> {
     /// Until it can be read.
     Readable(BorrowedFd<'a>),
     /// Until it can be written.
     Writable(BorrowedFd<'a>),
 }
 
-/// Waits until one of the descriptors is ready, is closed at its other end, or the time is over; without a time for ever. Returns
-/// true for each that is ready. The time is rounded up, so that a caller who waited in vain is past its deadline.
+/// Waits until one of the descriptors is ready, is closed at its other end, or the time is over;
+/// without a time for ever. Returns true for each that is ready. The time is rounded up, so that a
+/// caller who waited in vain is past its deadline.
 ///
 /// # Errors
 /// The kernel's: `INTR` after a signal.
-pub fn wait_ready(awaited: &[Awaited<'_>], at_most: Option<Duration>) -> Result<Vec<bool>, Errno> {
+pub fn wait_ready(awaited: &[PollTarget<'_>], at_most: Option<Duration>) -> Result<Vec<bool>, Errno> {
     const FOR_EVER: libc::c_int = -1;
-    let pollfd = |awaited: &Awaited<'_>| {
+    let pollfd = |awaited: &PollTarget<'_>| {
         let (fd, events) = match awaited {
-            Awaited::Readable(fd) => (fd, libc::POLLIN),
-            Awaited::Writable(fd) => (fd, libc::POLLOUT),
+            PollTarget::Readable(fd) => (fd, libc::POLLIN),
+            PollTarget::Writable(fd) => (fd, libc::POLLOUT),
         };
         libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 }
     };
@@ -146,7 +155,8 @@ pub(super) fn fchmodat2(fd: BorrowedFd<'_>, name: &CStr, mode: u32, flags: libc:
 pub(super) fn mount_set_ids(fd: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Result<(), Errno> {
     let userns_fd = u64::try_from(namespace.as_raw_fd()).map_err(|_| Errno::BADF)?;
     let attr = libc::mount_attr { attr_set: libc::MOUNT_ATTR_IDMAP, attr_clr: 0, propagation: 0, userns_fd };
-    // SAFETY: the path is a NUL-terminated literal, `attr` lives over the call and the size given is its own.
+    // SAFETY: the path is a NUL-terminated literal, `attr` lives over the call and the size given
+    // is its own.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -160,14 +170,17 @@ pub(super) fn mount_set_ids(fd: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Re
     if done == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
-/// Makes a child in a user namespace of its own that waits to be killed. It dies with the thread that made it.
+/// Makes a child in a user namespace of its own that waits to be killed. It dies with the thread
+/// that made it.
 pub(super) fn clone_idle_in_user_namespace() -> Result<Pid, Errno> {
     const NONE: libc::c_long = 0;
-    // It shares the descriptors instead of copying them, until it lets go of them: a copy would keep mounts busy.
+    // It shares the descriptors instead of copying them, until it lets go of them: a copy would
+    // keep mounts busy.
     let flags = libc::c_long::from(libc::CLONE_NEWUSER | libc::CLONE_FILES | libc::SIGCHLD);
     let parent = libc::c_long::from(rustix::process::getpid().as_raw_nonzero().get());
-    // SAFETY: as `fork`: without CLONE_VM, and with no stack given, the child goes on here with a copy of everything. Other threads do
-    // not exist in it, so it makes system calls only, which take no lock and allocate nothing.
+    // SAFETY: as `fork`: without CLONE_VM, and with no stack given, the child goes on here with a
+    // copy of everything. Other threads do not exist in it, so it makes system calls only, which
+    // take no lock and allocate nothing.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, NONE, NONE, NONE, NONE) };
     if pid == 0 {
         idle(parent);
@@ -180,8 +193,8 @@ fn idle(parent: libc::c_long) -> ! {
     const NONE: libc::c_long = 0;
     const LAST: libc::c_long = libc::c_uint::MAX as libc::c_long;
     const UNSHARE: libc::c_long = libc::CLOSE_RANGE_UNSHARE as libc::c_long;
-    // SAFETY: system calls with numbers only. The child leaves the shared descriptors for a table of its own with none in it; if the
-    // kernel can't make one, it closes nothing.
+    // SAFETY: system calls with numbers only. The child leaves the shared descriptors for a table
+    // of its own with none in it; if the kernel can't make one, it closes nothing.
     let made_by = unsafe {
         libc::syscall(libc::SYS_close_range, NONE, LAST, UNSHARE);
         libc::syscall(
@@ -194,10 +207,12 @@ fn idle(parent: libc::c_long) -> ! {
         );
         libc::syscall(libc::SYS_getppid)
     };
-    // If the parent ended before it could be asked to take the child along, another process is the parent by now.
+    // If the parent ended before it could be asked to take the child along, another process is the
+    // parent by now.
     if made_by == parent {
         loop {
-            // SAFETY: waits for a signal; every pointer is null, which means nothing to wait for, for ever.
+            // SAFETY: waits for a signal; every pointer is null, which means nothing to wait for,
+            // for ever.
             unsafe { libc::syscall(libc::SYS_ppoll, NONE, NONE, NONE, NONE, NONE) };
         }
     }
@@ -216,7 +231,8 @@ pub(crate) fn spawn(child: &NewChild<'_>) -> Result<Pid, Errno> {
     let NewChild { program, arguments, environment, stdio, inherited, own_group } = *child;
     let mut actions = FileActions::new()?;
     let kept = 3 + libc::c_int::try_from(inherited.len()).map_err(|_| Errno::MFILE)?;
-    // Above all that the child will have, so that none of them takes another's place before that was copied.
+    // Above all that the child will have, so that none of them takes another's place before that
+    // was copied.
     let copies = inherited.iter().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, kept)).collect::<Result<Vec<_>, _>>()?;
     let inherited = copies.iter().map(AsFd::as_fd);
     for (fd, number) in stdio.into_iter().chain(inherited).zip(0..) {
@@ -227,11 +243,12 @@ pub(crate) fn spawn(child: &NewChild<'_>) -> Result<Pid, Errno> {
     checked(unsafe { libc::posix_spawn_file_actions_addclosefrom_np(actions.raw(), kept) })?;
     // SAFETY: as above; the path is a NUL-terminated literal, which is copied.
     checked(unsafe { libc::posix_spawn_file_actions_addchdir_np(actions.raw(), c"/".as_ptr()) })?;
-    let mut attributes = Attributes::new(own_group)?;
+    let mut attributes = SpawnAttributes::new(own_group)?;
     let argv: Vec<_> = arguments.iter().map(|text| text.as_ptr().cast_mut()).chain([null_mut()]).collect();
     let envp: Vec<_> = environment.iter().map(|text| text.as_ptr().cast_mut()).chain([null_mut()]).collect();
     let mut pid = 0;
-    // SAFETY: every pointer is to something that lives over the call; both lists end with null, and posix_spawn writes to neither.
+    // SAFETY: every pointer is to something that lives over the call; both lists end with null, and
+    // posix_spawn writes to neither.
     checked(unsafe {
         libc::posix_spawn(&raw mut pid, program.as_ptr(), actions.raw(), attributes.raw(), argv.as_ptr(), envp.as_ptr())
     })?;
@@ -267,9 +284,9 @@ impl Drop for FileActions {
 }
 
 /// The further settings of a child before it becomes the program.
-struct Attributes(Box<MaybeUninit<libc::posix_spawnattr_t>>);
+struct SpawnAttributes(Box<MaybeUninit<libc::posix_spawnattr_t>>);
 
-impl Attributes {
+impl SpawnAttributes {
     fn new(own_group: bool) -> Result<Self, Errno> {
         let mut attributes = Box::new(MaybeUninit::uninit());
         // SAFETY: the memory is ours, of the type's size, and does not move.
@@ -281,8 +298,8 @@ impl Attributes {
         }
         let flags = libc::c_short::try_from(flags).map_err(|_| Errno::INVAL)?;
         let mut signals = MaybeUninit::uninit();
-        // SAFETY: the set is initialised by `sigemptyset` before it is read, lives over the calls, and is copied; the attributes are
-        // initialised. A group of 0 is the child's own.
+        // SAFETY: the set is initialised by `sigemptyset` before it is read, lives over the calls,
+        // and is copied; the attributes are initialised. A group of 0 is the child's own.
         unsafe {
             libc::sigemptyset(signals.as_mut_ptr());
             checked(libc::posix_spawnattr_setsigmask(attributes.raw(), signals.as_ptr()))?;
@@ -300,7 +317,7 @@ impl Attributes {
     }
 }
 
-impl Drop for Attributes {
+impl Drop for SpawnAttributes {
     fn drop(&mut self) {
         // SAFETY: initialised in `new`, and not used again.
         unsafe { libc::posix_spawnattr_destroy(self.raw()) };

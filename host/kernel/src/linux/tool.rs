@@ -1,5 +1,6 @@
-//! Programs that do what only they can: make, check and recognise file systems. Found in fixed folders, run without a shell, with
-//! an empty environment, no input, bounded output and a deadline, and confined to the device.
+//! Programs that do what only they can: make, check and recognise file systems. Found in fixed
+//! folders, run without a shell, with an empty environment, no input, bounded output and a
+//! deadline, and confined to the device.
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -19,10 +20,11 @@ use crate::tools::{RunTool, ToolRun};
 
 /// Where programs are looked for, whatever the environment says.
 const FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-/// A program's whole environment: the folders for the programs that it starts itself, and messages that this code and its users
-/// read the same everywhere.
+/// A program's whole environment: the folders for the programs that it starts itself, and messages
+/// that this code and its users read the same everywhere.
 const ENVIRONMENT: [(&str, &str); 2] = [("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), ("LC_ALL", "C")];
-/// How much of each output is kept, in bytes. The rest is dropped, so that the program never waits for a reader.
+/// How much of each output is kept, in bytes. The rest is dropped, so that the program never waits
+/// for a reader.
 const KEPT_BYTES: usize = 64 * 1024;
 /// How much of it a message shows, in characters: the end, where tools report what went wrong.
 const SHOWN_CHARS: usize = 600;

@@ -1,10 +1,10 @@
 //! Walking a whole tree by descriptor, on several threads, on one mount, through no link.
 //!
-//! Each thread works on a stack of its own, deepest folder first, and gives the older half away when another has nothing to do.
-//! When many folders wait there, the thread stops reading, enters some of them, and reads on:
-//! memory is bounded, however many folders lie side by side.
-//! A folder's descriptor is kept while folders in it wait; beyond a number of them it is opened anew from the nearest one that is kept,
-//! so the deepest tree needs no more descriptors than that.
+//! Each thread works on a stack of its own, deepest folder first, and gives the older half away
+//! when another has nothing to do. When many folders wait there, the thread stops reading, enters
+//! some of them, and reads on: memory is bounded, however many folders lie side by side. A folder's
+//! descriptor is kept while folders in it wait; beyond a number of them it is opened anew from the
+//! nearest one that is kept, so the deepest tree needs no more descriptors than that.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::mem::MaybeUninit;
@@ -47,7 +47,8 @@ const MAX_THREADS: usize = 16;
 pub(super) trait Visitor: Sync {
     /// A folder that was entered, before what is in it. The first folder of the walk is left out.
     fn folder(&self, folder: BorrowedFd<'_>) -> Result<(), Errno>;
-    /// Anything else: false if it is a folder after all. The type is a hint, `Unknown` where the file system does not report it.
+    /// Anything else: false if it is a folder after all. The type is a hint, `Unknown` where the
+    /// file system does not report it.
     fn entry(&self, folder: BorrowedFd<'_>, name: &CStr) -> Result<bool, Errno>;
     /// Returns whether the walk is to end before everything was visited.
     fn stopped(&self) -> bool {
@@ -84,11 +85,11 @@ pub(super) fn walk_tree(root: OwnedFd, threads: usize, visitor: &impl Visitor) {
 }
 
 /// The root of a walk.
-fn root_of(fd: OwnedFd) -> (Arc<Node>, Arc<OwnedFd>) {
+fn root_of(fd: OwnedFd) -> (Arc<WalkFolder>, Arc<OwnedFd>) {
     let fd = Arc::new(fd);
     // One more than any folder has: the root's descriptor is never let go.
-    let held = Held { fd: Some(Arc::clone(&fd)), waiting: 1 };
-    (Arc::new(Node { parent: None, name: OsString::new(), level: 0, held: Mutex::new(held) }), fd)
+    let held = FolderHandle { fd: Some(Arc::clone(&fd)), waiting: 1 };
+    (Arc::new(WalkFolder { parent: None, name: OsString::new(), level: 0, held: Mutex::new(held) }), fd)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -96,21 +97,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A folder in which others wait to be entered.
-struct Node {
-    parent: Option<Arc<Node>>,
+struct WalkFolder {
+    parent: Option<Arc<WalkFolder>>,
     name: OsString,
     /// How many levels below the root of the walk it lies.
     level: usize,
-    held: Mutex<Held>,
+    held: Mutex<FolderHandle>,
 }
 
-struct Held {
+struct FolderHandle {
     fd: Option<Arc<OwnedFd>>,
     /// Folders in it that were not opened yet.
     waiting: usize,
 }
 
-impl Drop for Node {
+impl Drop for WalkFolder {
     /// Not by recursion: a tree may be deeper than the stack.
     fn drop(&mut self) {
         let mut parent = self.parent.take();
@@ -120,7 +121,7 @@ impl Drop for Node {
     }
 }
 
-impl Node {
+impl WalkFolder {
     /// Where it lies below the root of the walk.
     fn path(&self) -> PathBuf {
         let mut names = vec![&self.name];
@@ -133,18 +134,18 @@ impl Node {
     }
 }
 
-enum Job {
+enum WalkJob {
     /// A folder to enter.
-    Folder { parent: Arc<Node>, name: OsString },
+    Folder { parent: Arc<WalkFolder>, name: OsString },
     /// The entries of a folder that were not read yet.
-    Rest(Rest),
+    Rest(UnreadRest),
     /// Entries of a large folder.
-    Entries { node: Arc<Node>, fd: Arc<OwnedFd>, names: Vec<CString> },
+    Entries { node: Arc<WalkFolder>, fd: Arc<OwnedFd>, names: Vec<CString> },
 }
 
 /// A folder that was read in part.
-struct Rest {
-    node: Arc<Node>,
+struct UnreadRest {
+    node: Arc<WalkFolder>,
     /// None when too many descriptors are kept; then the folder is opened anew.
     fd: Option<Arc<OwnedFd>>,
     /// Where its reading goes on in a folder that is opened anew, as the file system counts.
@@ -155,7 +156,7 @@ struct Walk<'a, V> {
     visitor: &'a V,
     /// Descriptors kept for nodes.
     kept: AtomicUsize,
-    queue: WorkQueue<Job>,
+    queue: WorkQueue<WalkJob>,
 }
 
 impl<'a, V: Visitor> Walk<'a, V> {
@@ -165,7 +166,7 @@ impl<'a, V: Visitor> Walk<'a, V> {
     }
 
     /// Works until no thread has anything left.
-    fn work(&self, mut jobs: Vec<Job>) {
+    fn work(&self, mut jobs: Vec<WalkJob>) {
         let _end_on_panic = self.queue.end_on_panic();
         while let Some(job) = self.queue.next(&mut jobs) {
             if self.visitor.stopped() {
@@ -178,11 +179,11 @@ impl<'a, V: Visitor> Walk<'a, V> {
     }
 
     /// Does one job, and adds the work that it finds.
-    fn run(&self, job: Job, jobs: &mut Vec<Job>) {
+    fn run(&self, job: WalkJob, jobs: &mut Vec<WalkJob>) {
         match job {
-            Job::Folder { parent, name } => self.enter(&parent, name, jobs),
-            Job::Rest(rest) => self.read_on(rest, jobs),
-            Job::Entries { node, fd, names } => {
+            WalkJob::Folder { parent, name } => self.enter(&parent, name, jobs),
+            WalkJob::Rest(rest) => self.read_on(rest, jobs),
+            WalkJob::Entries { node, fd, names } => {
                 for name in &names {
                     self.entry(&node, &fd, name, jobs);
                 }
@@ -190,7 +191,7 @@ impl<'a, V: Visitor> Walk<'a, V> {
         }
     }
 
-    fn enter(&self, parent: &Arc<Node>, name: OsString, jobs: &mut Vec<Job>) {
+    fn enter(&self, parent: &Arc<WalkFolder>, name: OsString, jobs: &mut Vec<WalkJob>) {
         let level = parent.level + 1;
         let opened = if level > MOST_LEVELS { Err(Errno::NAMETOOLONG) } else { self.open_in(parent, &name) };
         self.opened_one(parent);
@@ -205,13 +206,13 @@ impl<'a, V: Visitor> Walk<'a, V> {
         {
             self.failed(parent.path().join(&name), errno);
         }
-        let held = Mutex::new(Held { fd: None, waiting: 0 });
-        let node = Node { parent: Some(Arc::clone(parent)), name, level, held };
+        let held = Mutex::new(FolderHandle { fd: None, waiting: 0 });
+        let node = WalkFolder { parent: Some(Arc::clone(parent)), name, level, held };
         self.list(&Arc::new(node), &Arc::new(fd), jobs);
     }
 
     /// Visits the entries of an open folder, and adds the folders in it to the work.
-    fn list(&self, node: &Arc<Node>, fd: &Arc<OwnedFd>, jobs: &mut Vec<Job>) {
+    fn list(&self, node: &Arc<WalkFolder>, fd: &Arc<OwnedFd>, jobs: &mut Vec<WalkJob>) {
         let before = jobs.len();
         let mut given: Vec<CString> = Vec::new();
         let (mut seen, mut giving) = (0_usize, false);
@@ -275,8 +276,8 @@ impl<'a, V: Visitor> Walk<'a, V> {
     }
 
     /// Leaves the rest of a folder for later, below what was found in it: that is entered first.
-    fn pause(&self, node: &Arc<Node>, fd: &Arc<OwnedFd>, jobs: &mut Vec<Job>, before: usize) {
-        let mut rest = Rest { node: Arc::clone(node), fd: None, at: 0 };
+    fn pause(&self, node: &Arc<WalkFolder>, fd: &Arc<OwnedFd>, jobs: &mut Vec<WalkJob>, before: usize) {
+        let mut rest = UnreadRest { node: Arc::clone(node), fd: None, at: 0 };
         if self.kept.fetch_add(1, Ordering::Relaxed) < KEPT_DESCRIPTORS {
             rest.fd = Some(Arc::clone(fd));
         } else {
@@ -286,11 +287,11 @@ impl<'a, V: Visitor> Walk<'a, V> {
                 Err(errno) => return self.failed(node.path(), errno),
             }
         }
-        jobs.insert(before.min(jobs.len()), Job::Rest(rest));
+        jobs.insert(before.min(jobs.len()), WalkJob::Rest(rest));
     }
 
     /// Reads on in a folder.
-    fn read_on(&self, Rest { node, fd, at }: Rest, jobs: &mut Vec<Job>) {
+    fn read_on(&self, UnreadRest { node, fd, at }: UnreadRest, jobs: &mut Vec<WalkJob>) {
         if let Some(fd) = fd {
             self.kept.fetch_sub(1, Ordering::Relaxed);
             return self.list(&node, &fd, jobs);
@@ -306,15 +307,15 @@ impl<'a, V: Visitor> Walk<'a, V> {
         }
     }
 
-    fn give(&self, node: &Arc<Node>, fd: &Arc<OwnedFd>, names: &mut Vec<CString>) {
+    fn give(&self, node: &Arc<WalkFolder>, fd: &Arc<OwnedFd>, names: &mut Vec<CString>) {
         if names.is_empty() {
             return;
         }
-        let job = Job::Entries { node: Arc::clone(node), fd: Arc::clone(fd), names: std::mem::take(names) };
+        let job = WalkJob::Entries { node: Arc::clone(node), fd: Arc::clone(fd), names: std::mem::take(names) };
         self.queue.give(job);
     }
 
-    fn entry(&self, node: &Arc<Node>, fd: &Arc<OwnedFd>, name: &CStr, jobs: &mut Vec<Job>) {
+    fn entry(&self, node: &Arc<WalkFolder>, fd: &Arc<OwnedFd>, name: &CStr, jobs: &mut Vec<WalkJob>) {
         match self.visitor.entry(fd.as_fd(), name) {
             Ok(true) | Err(Errno::NOENT) => {}
             Ok(false) => self.wait_in(node, fd, name, jobs),
@@ -332,8 +333,9 @@ impl<'a, V: Visitor> Walk<'a, V> {
         self.visitor.failed(path, errno);
     }
 
-    /// A folder that will be entered; its parent's descriptor is kept for that, if there are not too many.
-    fn wait_in(&self, node: &Arc<Node>, fd: &Arc<OwnedFd>, name: &CStr, jobs: &mut Vec<Job>) {
+    /// A folder that will be entered; its parent's descriptor is kept for that, if there are not
+    /// too many.
+    fn wait_in(&self, node: &Arc<WalkFolder>, fd: &Arc<OwnedFd>, name: &CStr, jobs: &mut Vec<WalkJob>) {
         let mut held = lock(&node.held);
         held.waiting += 1;
         if held.waiting == 1 && held.fd.is_none() && self.kept.load(Ordering::Relaxed) < KEPT_DESCRIPTORS {
@@ -341,11 +343,11 @@ impl<'a, V: Visitor> Walk<'a, V> {
             held.fd = Some(Arc::clone(fd));
         }
         drop(held);
-        jobs.push(Job::Folder { parent: Arc::clone(node), name: OsStr::from_bytes(name.to_bytes()).to_owned() });
+        jobs.push(WalkJob::Folder { parent: Arc::clone(node), name: OsStr::from_bytes(name.to_bytes()).to_owned() });
     }
 
     /// A folder in it waits no more.
-    fn opened_one(&self, node: &Node) {
+    fn opened_one(&self, node: &WalkFolder) {
         let mut held = lock(&node.held);
         held.waiting -= 1;
         if held.waiting == 0 && held.fd.take().is_some() {
@@ -354,7 +356,7 @@ impl<'a, V: Visitor> Walk<'a, V> {
     }
 
     /// Opens a folder in a node, by the nearest descriptor that is kept.
-    fn open_in(&self, node: &Node, name: &OsStr) -> Result<OwnedFd, Errno> {
+    fn open_in(&self, node: &WalkFolder, name: &OsStr) -> Result<OwnedFd, Errno> {
         let mut names = vec![name];
         let mut here = node;
         let kept = loop {

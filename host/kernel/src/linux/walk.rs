@@ -23,8 +23,8 @@ const LIST_BUFFER: usize = 32 * 1024;
 /// How every path below a handle is resolved.
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
-/// Only the place, no access: opens no device, never blocks on a pipe. Without `O_NOFOLLOW`, for `NO_SYMLINKS` then refuses a link
-/// as a link, where the flag would open it or call it no folder.
+/// Only the place, no access: opens no device, never blocks on a pipe. Without `O_NOFOLLOW`, for
+/// `NO_SYMLINKS` then refuses a link as a link, where the flag would open it or call it no folder.
 pub(super) const PLACE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 pub(super) const FOLDER_PLACE: OFlags = PLACE.union(OFlags::DIRECTORY);
 /// A folder whose entries are read or whose mode is set.
@@ -67,7 +67,7 @@ pub(super) fn directory(fd: OwnedFd, label: PathBuf) -> Directory {
 
 /// Makes a folder with exactly this mode and opens its place.
 pub(super) fn make_exact(parent: BorrowedFd<'_>, name: &OsStr, mode: u32, shown: &Path) -> Result<bool> {
-    // Closed to everybody else until the mode is set; the process's umask could only take bits away.
+    // Closed to other users until the mode is set; the process's umask could only take bits away.
     match rustix::fs::mkdirat(parent, name, Mode::RWXU) {
         Ok(()) => {}
         Err(Errno::EXIST) => return Ok(false),
@@ -120,7 +120,8 @@ pub(super) fn is_empty(folder: impl AsFd) -> std::result::Result<bool, Errno> {
 impl LinuxKernel {
     pub(super) fn open_directory_at(&self, path: &Path) -> Result<Directory> {
         check_absolute(path)?;
-        // The operator's own path, so links are followed; magic links never name anything an operator means.
+        // The operator's own path, so links are followed; magic links never name anything an
+        // operator means.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
             .map(|fd| directory(fd, path.to_owned()))

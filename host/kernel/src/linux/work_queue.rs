@@ -8,11 +8,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub(super) struct WorkQueue<T> {
     /// Threads that wait for work, to be read without the lock.
     waiting: AtomicUsize,
-    shared: Mutex<Shared<T>>,
+    shared: Mutex<WorkQueueState<T>>,
     wake: Condvar,
 }
 
-struct Shared<T> {
+struct WorkQueueState<T> {
     jobs: Vec<T>,
     /// Threads that take part.
     workers: usize,
@@ -26,7 +26,7 @@ impl<T> WorkQueue<T> {
     pub(super) fn new(workers: usize) -> Self {
         Self {
             waiting: AtomicUsize::new(0),
-            shared: Mutex::new(Shared { jobs: Vec::new(), workers, waiting: 0, ended: false }),
+            shared: Mutex::new(WorkQueueState { jobs: Vec::new(), workers, waiting: 0, ended: false }),
             wake: Condvar::new(),
         }
     }
@@ -102,7 +102,7 @@ impl<T> WorkQueue<T> {
         EndOnPanic(self)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared<T>> {
+    fn lock(&self) -> MutexGuard<'_, WorkQueueState<T>> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

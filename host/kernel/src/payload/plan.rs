@@ -16,7 +16,7 @@ const MAX_PATH_BYTES: usize = 4096;
 const NO_ID: u32 = u32::MAX;
 
 /// The entries of a folder of the payload, by name.
-pub type Tree<'a> = BTreeMap<&'a OsStr, Branch<'a>>;
+pub type PayloadTree<'a> = BTreeMap<&'a OsStr, Branch<'a>>;
 
 /// Something in a folder of the payload.
 #[derive(Debug)]
@@ -24,25 +24,25 @@ pub enum Branch<'a> {
     /// A file.
     File(&'a PayloadFile),
     /// A folder, and what lies in it.
-    Folder(Tree<'a>),
+    Folder(PayloadTree<'a>),
 }
 
 /// A checked payload.
 #[derive(Debug)]
-pub struct Plan<'a> {
+pub struct PayloadPlan<'a> {
     /// What lies in the payload's root folder.
-    pub tree: Tree<'a>,
+    pub tree: PayloadTree<'a>,
     /// The payload, for modes and owners.
     pub payload: &'a Payload,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> PayloadPlan<'a> {
     /// Refuses what can't be published whole; nothing was touched then.
     pub fn of(payload: &'a Payload) -> Result<Self> {
         check_mode(payload.folder_mode)?;
         check_id(payload.owner)?;
         check_id(payload.group)?;
-        let mut tree = Tree::new();
+        let mut tree = PayloadTree::new();
         for file in &payload.files {
             check_mode(file.mode)?;
             check_id(file.owner)?;
@@ -70,7 +70,7 @@ fn check_id(id: Option<u32>) -> Result<()> {
 }
 
 /// Adds a file at its place.
-fn insert<'a>(tree: &mut Tree<'a>, file: &'a PayloadFile) -> Result<()> {
+fn insert<'a>(tree: &mut PayloadTree<'a>, file: &'a PayloadFile) -> Result<()> {
     let refused = |rule| KernelError::InvalidPath { path: shown(file.path.as_os_str()), rule };
     let names = names_of(file)?;
     let Some((last, folders)) = names.split_last() else {
@@ -78,7 +78,7 @@ fn insert<'a>(tree: &mut Tree<'a>, file: &'a PayloadFile) -> Result<()> {
     };
     let mut here = tree;
     for name in folders {
-        here = match here.entry(name).or_insert_with(|| Branch::Folder(Tree::new())) {
+        here = match here.entry(name).or_insert_with(|| Branch::Folder(PayloadTree::new())) {
             Branch::Folder(inner) => inner,
             Branch::File(_) => return Err(refused("it lies in what is a file of the same payload")),
         };

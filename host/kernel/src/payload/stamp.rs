@@ -1,4 +1,5 @@
-//! Names of the folders with a published set: `..2026_11_21_06_01_57.123456789`, in UTC, as the kubelet's.
+//! Names of the folders with a published set: `..2026_11_21_06_01_57.123456789`, in UTC, as the
+//! kubelet's.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

@@ -14,4 +14,4 @@ mod wants;
 pub(crate) use records::{FOLDER, OBJECTS, ProvisionRecordError, ProvisionRecords};
 pub(crate) use runner::Runner;
 pub(crate) use volume::object;
-pub(crate) use wants::{Asked, NotAsked, wants};
+pub(crate) use wants::{ClaimBlockedReason, PendingClaims, wants};

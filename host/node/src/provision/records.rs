@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use volhost_kernel::{Directory, Durability, ErrorKind, Kernel, KernelError};
-use volhost_provisioner::{Record, RecordError};
+use volhost_provisioner::{ProvisionRecord, RecordContentError};
 
 /// The folder of records, below the root folder.
 pub(crate) const FOLDER: &str = "provisioned";
-/// The folder of objects that were added by request, below that: a claim outlives the machine as its volume does.
+/// The folder of objects that were added by request, below that: a claim outlives the machine as
+/// its volume does.
 pub(crate) const OBJECTS: &str = "objects";
 /// How a record's file ends.
 const SUFFIX: &str = ".json";
@@ -38,7 +39,7 @@ pub(crate) enum ProvisionRecordError {
         name: String,
         /// Why.
         #[source]
-        source: RecordError,
+        source: RecordContentError,
     },
     /// The folder itself.
     #[error("the folder of records {FOLDER}: {0}")]
@@ -71,7 +72,7 @@ impl ProvisionRecords {
     ///
     /// # Errors
     /// [`ProvisionRecordError::Folder`].
-    pub(crate) fn all(&self) -> Result<(Vec<Record>, Vec<ProvisionRecordError>), ProvisionRecordError> {
+    pub(crate) fn all(&self) -> Result<(Vec<ProvisionRecord>, Vec<ProvisionRecordError>), ProvisionRecordError> {
         let names = self.kernel.names(&self.folder);
         let names = names.map_err(|source| ProvisionRecordError::Folder(Box::new(source)))?;
         let (mut records, mut problems) = (Vec::new(), Vec::new());
@@ -85,10 +86,10 @@ impl ProvisionRecords {
         Ok((records, problems))
     }
 
-    fn read(&self, name: &str) -> Result<Option<Record>, ProvisionRecordError> {
+    fn read(&self, name: &str) -> Result<Option<ProvisionRecord>, ProvisionRecordError> {
         let bytes = self.kernel.read_file(&self.folder, &file(name), RECORD_BYTES);
         let Some(bytes) = bytes.map_err(|source| kernel(name, source))? else { return Ok(None) };
-        let record = Record::read(name, &bytes);
+        let record = ProvisionRecord::read(name, &bytes);
         record.map(Some).map_err(|source| ProvisionRecordError::Content { name: name.to_owned(), source })
     }
 
@@ -96,7 +97,7 @@ impl ProvisionRecords {
     ///
     /// # Errors
     /// [`ProvisionRecordError`]; then the old one stays.
-    pub(crate) fn write(&self, record: &Record) -> Result<(), ProvisionRecordError> {
+    pub(crate) fn write(&self, record: &ProvisionRecord) -> Result<(), ProvisionRecordError> {
         let name = record.name.as_str();
         let bytes = record.write().map_err(|source| ProvisionRecordError::Content { name: name.to_owned(), source })?;
         self.kernel
@@ -130,12 +131,12 @@ fn kernel(name: &str, source: KernelError) -> ProvisionRecordError {
 mod tests {
     use std::collections::BTreeMap;
 
-    use volhost_provisioner::{ClaimName, Reclaim, Secrets, Terms, Want, Wanted};
+    use volhost_provisioner::{ClaimName, ClaimRequest, PendingClaim, Reclaim, SecretNames, Terms};
     use volhost_testing_kernel::InMemoryKernel;
 
     use super::*;
 
-    fn record(name: &str) -> Record {
+    fn record(name: &str) -> ProvisionRecord {
         let claim = ClaimName { namespace: "default".to_owned(), name: "data".to_owned(), uid: "1".to_owned() };
         let terms = Terms {
             class: "fast".to_owned(),
@@ -145,11 +146,11 @@ mod tests {
             reclaim: Reclaim::Delete,
             mount_options: Vec::new(),
             places: Vec::new(),
-            secrets: Secrets::default(),
+            secrets: SecretNames::default(),
         };
         let modes = vec!["ReadWriteOnce".to_owned()];
-        let wanted = Wanted { bytes: 1, limit: None, as_device: false, access_modes: modes, source: None };
-        Record::new(name.to_owned(), Want { claim, terms, wanted, in_manifest: true })
+        let wanted = ClaimRequest { bytes: 1, limit: None, as_device: false, access_modes: modes, source: None };
+        ProvisionRecord::new(name.to_owned(), PendingClaim { claim, terms, wanted, in_manifest: true })
     }
 
     #[test]

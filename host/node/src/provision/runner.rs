@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 use volhost_model::FailureClass;
 use volhost_model::names::{PluginName, UniqueVolumeName};
-use volhost_provisioner::{Job, Made, Outcome, Record, Secrets, Source, Step};
+use volhost_provisioner::{CreatedStorage, InitialContent, Job, JobOutcome, JobStep, ProvisionRecord, SecretNames};
 use volhost_runtime::{Call, CallError, Capability, Plugin, ProvisioningCall, WantedVolume};
 
 use super::records::ProvisionRecords;
@@ -50,62 +50,62 @@ impl Runner {
     ///
     /// # Guarantees
     /// The record is written before the plugin is called.
-    pub(crate) fn run(&self, job: &Job) -> Outcome {
+    pub(crate) fn run(&self, job: &Job) -> JobOutcome {
         let Job { record, step } = job;
-        if *step == Step::Forget {
+        if *step == JobStep::Forget {
             return self.removed(record);
         }
         if let Err(error) = self.records.write(record) {
-            return Outcome::NotBegun(error.to_string());
+            return JobOutcome::NotBegun(error.to_string());
         }
         match step {
-            Step::Keep | Step::Forget => Outcome::Done,
-            Step::Create => self.call(record, provision, |plugin, call| {
+            JobStep::Keep | JobStep::Forget => JobOutcome::Done,
+            JobStep::Create => self.call(record, provision, |plugin, call| {
                 let made = plugin.create_volume(call, &wanted(record))?;
-                Ok(Outcome::Created(Made {
+                Ok(JobOutcome::Created(CreatedStorage {
                     id: made.id,
                     capacity: made.capacity,
                     attributes: made.attributes,
                     reachable_from: made.reachable_from,
                 }))
             }),
-            Step::Grow(bytes) => {
-                let secret = |secrets: &Secrets| secrets.expand.clone();
+            JobStep::Grow(bytes) => {
+                let secret = |secrets: &SecretNames| secrets.expand.clone();
                 self.call(record, secret, |plugin, call| {
                     let id = record.made().map(|made| made.id.as_str()).unwrap_or_default();
-                    plugin.expand_volume(call, id, *bytes, None).map(Outcome::Grown)
+                    plugin.expand_volume(call, id, *bytes, None).map(JobOutcome::Grown)
                 })
             }
-            Step::Delete => {
+            JobStep::Delete => {
                 let deleted = self.call(record, provision, |plugin, call| {
                     let id = record.made().map(|made| made.id.as_str()).unwrap_or_default();
-                    plugin.delete_volume(call, id).map(|()| Outcome::Done)
+                    plugin.delete_volume(call, id).map(|()| JobOutcome::Done)
                 });
-                if deleted == Outcome::Done { self.removed(record) } else { deleted }
+                if deleted == JobOutcome::Done { self.removed(record) } else { deleted }
             }
         }
     }
 
-    fn removed(&self, record: &Record) -> Outcome {
+    fn removed(&self, record: &ProvisionRecord) -> JobOutcome {
         match self.records.remove(&record.name) {
-            Ok(()) => Outcome::Done,
-            Err(error) => Outcome::NotBegun(error.to_string()),
+            Ok(()) => JobOutcome::Done,
+            Err(error) => JobOutcome::NotBegun(error.to_string()),
         }
     }
 
     fn call(
         &self,
-        record: &Record,
-        secret: impl Fn(&Secrets) -> Option<volhost_provisioner::SecretName>,
-        make: impl FnOnce(&Plugin, &Call) -> Result<Outcome, CallError>,
-    ) -> Outcome {
+        record: &ProvisionRecord,
+        secret: impl Fn(&SecretNames) -> Option<volhost_provisioner::SecretName>,
+        make: impl FnOnce(&Plugin, &Call) -> Result<JobOutcome, CallError>,
+    ) -> JobOutcome {
         let plugin = match self.plugin(&record.terms.provisioner) {
             Ok(plugin) => plugin,
-            Err(error) => return Outcome::NotBegun(error.to_string()),
+            Err(error) => return JobOutcome::NotBegun(error.to_string()),
         };
         let name = &plugin.info().name;
         if let Some(fault) = self.plugins.quarantined(name) {
-            return Outcome::NotBegun(format!(
+            return JobOutcome::NotBegun(format!(
                 "plugin {name} is quarantined: replace its file, or send SIGHUP to try it again; its last fault: {fault}"
             ));
         }
@@ -117,7 +117,8 @@ impl Runner {
             mount_options: terms.mount_options.clone(),
         };
         let call = self.plugins.call(self.plugin_time);
-        // The plugin decides whether it needs a missing secret: a volume is often deleted after its secret.
+        // The plugin decides whether it needs a missing secret: a volume is often deleted after its
+        // secret.
         let read = |(namespace, name): &(String, String)| call.environment().objects().secret(namespace, name).ok();
         let secrets = provisioning.secret.as_ref().and_then(read).unwrap_or_default();
         let call = call.with_secrets(secrets).with_provisioning(provisioning);
@@ -128,14 +129,15 @@ impl Runner {
         answer.unwrap_or_else(|error| {
             let why = format!("plugin {name}: {}", error.message());
             match error.class() {
-                FailureClass::Final => Outcome::Failed(why),
-                FailureClass::Uncertain => Outcome::Uncertain(why),
-                FailureClass::Transient => Outcome::NotBegun(why),
+                FailureClass::Final => JobOutcome::Failed(why),
+                FailureClass::Uncertain => JobOutcome::Uncertain(why),
+                FailureClass::Transient => JobOutcome::NotBegun(why),
             }
         })
     }
 
-    /// Returns the plugin that makes this driver's volumes: the driver's own, else the one for every driver.
+    /// Returns the plugin that makes this driver's volumes: the driver's own, else the one for
+    /// every driver.
     fn plugin(&self, driver: &str) -> Result<Arc<Plugin>, NoPlugin> {
         let own = self.plugins.serving(&format!("{CSI}:{driver}"));
         let plugin = own.or_else(|| self.plugins.serving(CSI));
@@ -148,15 +150,17 @@ impl Runner {
     }
 }
 
-fn provision(secrets: &Secrets) -> Option<volhost_provisioner::SecretName> {
+fn provision(secrets: &SecretNames) -> Option<volhost_provisioner::SecretName> {
     secrets.provision.clone()
 }
 
-fn wanted(record: &Record) -> WantedVolume {
+fn wanted(record: &ProvisionRecord) -> WantedVolume {
     let wanted = &record.wanted;
     let begins = match &wanted.source {
-        Some(Source::Volume(id)) => WantedVolume { source_volume: Some(id.clone()), ..WantedVolume::default() },
-        Some(Source::Snapshot(id)) => WantedVolume { source_snapshot: Some(id.clone()), ..WantedVolume::default() },
+        Some(InitialContent::Volume(id)) => WantedVolume { source_volume: Some(id.clone()), ..WantedVolume::default() },
+        Some(InitialContent::Snapshot(id)) => {
+            WantedVolume { source_snapshot: Some(id.clone()), ..WantedVolume::default() }
+        }
         None => WantedVolume::default(),
     };
     WantedVolume {

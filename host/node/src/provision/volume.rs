@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use thiserror::Error;
-use volhost_provisioner::{Made, Phase, Reclaim, Record, SecretName};
+use volhost_provisioner::{CreatedStorage, Phase, ProvisionRecord, Reclaim, SecretName};
 
 use volhost_objects::persistent_volume::PROVISIONED_ANNOTATION;
 use volhost_objects::{ManifestError, Object};
@@ -30,13 +30,13 @@ pub(crate) enum MadeVolumeError {
 ///
 /// # Errors
 /// [`MadeVolumeError`].
-pub(crate) fn object(record: &Record) -> Result<Arc<Object>, MadeVolumeError> {
+pub(crate) fn object(record: &ProvisionRecord) -> Result<Arc<Object>, MadeVolumeError> {
     let made = record.made().ok_or_else(|| MadeVolumeError::NotMade(record.name.clone()))?;
     let parsed = volhost_objects::parse(ORIGIN, &document(record, made).to_string())?;
     parsed.objects.into_iter().next().ok_or_else(|| MadeVolumeError::NoObject(record.name.clone()))
 }
 
-fn document(record: &Record, made: &Made) -> Value {
+fn document(record: &ProvisionRecord, made: &CreatedStorage) -> Value {
     let terms = &record.terms;
     let mut spec = json!({
         "capacity": { "storage": made.capacity.to_string() },
@@ -73,7 +73,7 @@ fn document(record: &Record, made: &Made) -> Value {
     })
 }
 
-fn source(record: &Record, made: &Made) -> Value {
+fn source(record: &ProvisionRecord, made: &CreatedStorage) -> Value {
     let terms = &record.terms;
     let mut fields = Map::new();
     fields.insert("driver".to_owned(), json!(terms.provisioner));

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use volhost_provisioner::secret_names::TemplateValues;
-use volhost_provisioner::{ClaimName, Source, Terms, Want, Wanted};
+use volhost_provisioner::{ClaimName, ClaimRequest, InitialContent, PendingClaim, Terms};
 
 use volhost_objects::binding::Unbound;
 use volhost_objects::claim::{ClaimObject, DataSource};
 use volhost_objects::populate::{NodeIdentity, PodPlacement, placement};
 use volhost_objects::snapshot::SNAPSHOT_GROUP;
-use volhost_objects::{Content, Kind, ObjectKey, ObjectStore, Source as ObjectSource, StorageClassObject};
+use volhost_objects::{Kind, ObjectContent, ObjectKey, ObjectSource, ObjectStore, StorageClassObject};
 
 /// The reason why no volume is made for a claim, for now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NotAsked {
+pub(crate) enum ClaimBlockedReason {
     /// It waits for a pod; there is no error.
     Waits(String),
     /// A person has to change an object.
@@ -22,7 +22,7 @@ pub(crate) enum NotAsked {
     NotRead(String),
 }
 
-impl NotAsked {
+impl ClaimBlockedReason {
     /// Returns the text for users.
     #[must_use]
     pub(crate) fn text(&self) -> &str {
@@ -34,34 +34,39 @@ impl NotAsked {
 
 /// The volumes that claims ask for.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct PendingClaims {
     /// Volumes to make.
-    pub(crate) wants: Vec<Want>,
+    pub(crate) wants: Vec<PendingClaim>,
     /// Claims that get none for now.
-    pub(crate) not_asked: BTreeMap<ObjectKey, NotAsked>,
+    pub(crate) not_asked: BTreeMap<ObjectKey, ClaimBlockedReason>,
 }
 
-impl Asked {
-    /// Leaves out the claims that `is_known` does not know, because these manifests could not be read since
-    /// the start: the PersistentVolume of such a claim may be in them.
+impl PendingClaims {
+    /// Leaves out the claims that `is_known` does not know, because these manifests could not be
+    /// read since the start: the PersistentVolume of such a claim may be in them.
     pub(crate) fn leave_out_unknown(&mut self, unread: &[String], is_known: impl Fn(&ClaimName) -> bool) {
-        let (known, unknown): (Vec<Want>, Vec<Want>) =
+        let (known, unknown): (Vec<PendingClaim>, Vec<PendingClaim>) =
             std::mem::take(&mut self.wants).into_iter().partition(|want| is_known(&want.claim));
         self.wants = known;
         let why = format!(
             "no volume is made for it yet, because volhost could not read {} since it started, where its PersistentVolume may be; mend, fill or remove what cannot be read",
             if unread.is_empty() { "the manifest folder".to_owned() } else { unread.join(", ") }
         );
-        for Want { claim, .. } in unknown {
+        for PendingClaim { claim, .. } in unknown {
             let key = ObjectKey::new(Kind::PersistentVolumeClaim, &claim.namespace, &claim.name);
-            self.not_asked.insert(key, NotAsked::NotRead(why.clone()));
+            self.not_asked.insert(key, ClaimBlockedReason::NotRead(why.clone()));
         }
     }
 }
 
-/// Returns the volumes to make for the claims without one. `name_for` returns the name of a claim's volume.
-pub(crate) fn wants(store: &ObjectStore, node: &NodeIdentity, name_for: impl Fn(&ClaimName) -> String) -> Asked {
-    let mut asked = Asked::default();
+/// Returns the volumes to make for the claims without one. `name_for` returns the name of a claim's
+/// volume.
+pub(crate) fn wants(
+    store: &ObjectStore,
+    node: &NodeIdentity,
+    name_for: impl Fn(&ClaimName) -> String,
+) -> PendingClaims {
+    let mut asked = PendingClaims::default();
     for (key, claim) in store.claims() {
         let unbound = matches!(store.volume_of_claim(key), Some(Err(Unbound::NoMatch { .. })));
         if !unbound || claim.deleted || !claim.volume_name.is_empty() {
@@ -81,7 +86,10 @@ pub(crate) fn wants(store: &ObjectStore, node: &NodeIdentity, name_for: impl Fn(
 }
 
 /// Returns the class by which a claim's volume is made; none when no volume is made for it.
-fn class_of<'a>(store: &'a ObjectStore, claim: &ClaimObject) -> Result<Option<&'a StorageClassObject>, NotAsked> {
+fn class_of<'a>(
+    store: &'a ObjectStore,
+    claim: &ClaimObject,
+) -> Result<Option<&'a StorageClassObject>, ClaimBlockedReason> {
     if claim.names_class && claim.storage_class.is_empty() {
         return Ok(None);
     }
@@ -91,7 +99,7 @@ fn class_of<'a>(store: &'a ObjectStore, claim: &ClaimObject) -> Result<Option<&'
         return Ok(classes.find(|class| class.is_default));
     }
     classes.find(|class| class.name == claim.storage_class).map(Some).ok_or_else(|| {
-        NotAsked::Wrong(format!(
+        ClaimBlockedReason::Wrong(format!(
             "no free PersistentVolume fits, and there is no StorageClass {}; add its manifest, or correct spec.storageClassName",
             claim.storage_class
         ))
@@ -105,11 +113,11 @@ fn want(
     claim: &ClaimObject,
     class: &StorageClassObject,
     name_for: impl Fn(&ClaimName) -> String,
-) -> Result<Want, NotAsked> {
-    let wrong = |field: &str, why: &str| NotAsked::Wrong(format!("{}: {field}: {why}", claim.file));
+) -> Result<PendingClaim, ClaimBlockedReason> {
+    let wrong = |field: &str, why: &str| ClaimBlockedReason::Wrong(format!("{}: {field}: {why}", claim.file));
     let Some(provisioner) = class.provisioner.clone() else {
         let why = format!("StorageClass {} makes no volumes, and no free PersistentVolume fits", class.name);
-        return Err(NotAsked::Wrong(why));
+        return Err(ClaimBlockedReason::Wrong(why));
     };
     if claim.selector.is_some() {
         return Err(wrong(
@@ -129,7 +137,7 @@ fn want(
     let source = claim.data_source.as_ref().map(|source| source_of(store, claim, class, source)).transpose()?;
     if class.waits_for_pod && !is_used(store, node, key) {
         let why = format!("StorageClass {} waits for a pod of this node that uses the claim", class.name);
-        return Err(NotAsked::Waits(why));
+        return Err(ClaimBlockedReason::Waits(why));
     }
     let name = ClaimName { namespace: claim.namespace.clone(), name: claim.name.clone(), uid: claim.uid.clone() };
     let volume = name_for(&name);
@@ -140,9 +148,9 @@ fn want(
         annotations: &claim.annotations,
     };
     let secrets = class.parameters.secrets(&here);
-    let secrets =
-        secrets.map_err(|error| NotAsked::Wrong(format!("{}: StorageClass {}: {error}", class.file, class.name)))?;
-    Ok(Want {
+    let secrets = secrets
+        .map_err(|error| ClaimBlockedReason::Wrong(format!("{}: StorageClass {}: {error}", class.file, class.name)))?;
+    Ok(PendingClaim {
         claim: name,
         terms: Terms {
             class: class.name.clone(),
@@ -154,7 +162,7 @@ fn want(
             places: class.places.clone(),
             secrets,
         },
-        wanted: Wanted {
+        wanted: ClaimRequest {
             bytes: claim.request,
             limit: claim.limit,
             as_device: claim.volume_mode == volhost_model::spec::VolumeMode::Block,
@@ -177,17 +185,17 @@ fn source_of(
     claim: &ClaimObject,
     class: &StorageClassObject,
     source: &DataSource,
-) -> Result<Source, NotAsked> {
+) -> Result<InitialContent, ClaimBlockedReason> {
     const FIELD: &str = "spec.dataSource";
-    let wrong = |why: String| NotAsked::Wrong(format!("{}: {FIELD}: {why}", claim.file));
-    let waits = |why: String| NotAsked::Waits(format!("{}: {FIELD}: {why}", claim.file));
+    let wrong = |why: String| ClaimBlockedReason::Wrong(format!("{}: {FIELD}: {why}", claim.file));
+    let waits = |why: String| ClaimBlockedReason::Waits(format!("{}: {FIELD}: {why}", claim.file));
     if source.namespace.as_ref().is_some_and(|namespace| *namespace != claim.namespace) {
         return Err(wrong("it lies in another namespace, which is not allowed here".to_owned()));
     }
     match (source.group.as_str(), source.kind.as_str()) {
         ("", "PersistentVolumeClaim") => {
             let key = ObjectKey::new(Kind::PersistentVolumeClaim, &claim.namespace, &source.name);
-            let Some(Content::Claim(other)) = store.get(&key).map(|object| &object.content) else {
+            let Some(ObjectContent::Claim(other)) = store.get(&key).map(|object| &object.content) else {
                 return Err(waits(format!("there is no {key} yet")));
             };
             let Some(Ok(volume)) = store.volume_of_claim(&key) else {
@@ -206,7 +214,7 @@ fn source_of(
             let field = |name: &str| volume.source.get("csi")?.get(name)?.as_str();
             match (field("driver"), field("volumeHandle")) {
                 (Some(driver), Some(handle)) if Some(driver) == class.provisioner.as_deref() => {
-                    Ok(Source::Volume(handle.to_owned()))
+                    Ok(InitialContent::Volume(handle.to_owned()))
                 }
                 _ => Err(wrong(format!(
                     "the volume of {key} is not one of {}",
@@ -216,7 +224,7 @@ fn source_of(
         }
         (SNAPSHOT_GROUP, "VolumeSnapshot") => {
             let key = ObjectKey::new(Kind::VolumeSnapshot, &claim.namespace, &source.name);
-            let Some(Content::VolumeSnapshot(snapshot)) = store.get(&key).map(|object| &object.content) else {
+            let Some(ObjectContent::VolumeSnapshot(snapshot)) = store.get(&key).map(|object| &object.content) else {
                 return Err(waits(format!("there is no {key} yet")));
             };
             let Some(content) = &snapshot.content else {
@@ -225,14 +233,17 @@ fn source_of(
                 )));
             };
             let key = ObjectKey::new(Kind::VolumeSnapshotContent, "", content);
-            let Some(Content::VolumeSnapshotContent(content)) = store.get(&key).map(|object| &object.content) else {
+            let Some(ObjectContent::VolumeSnapshotContent(content)) = store.get(&key).map(|object| &object.content)
+            else {
                 return Err(waits(format!("there is no {key} yet")));
             };
             if Some(content.driver.as_str()) != class.provisioner.as_deref() {
                 return Err(wrong(format!("{key} is a snapshot of {}, and no other driver knows it", content.driver)));
             }
             let handle = content.handle.clone();
-            handle.map(Source::Snapshot).ok_or_else(|| waits(format!("{key} has no spec.source.snapshotHandle")))
+            handle
+                .map(InitialContent::Snapshot)
+                .ok_or_else(|| waits(format!("{key} has no spec.source.snapshotHandle")))
         }
         (group, kind) => Err(wrong(format!(
             "{kind} of the API group {group:?} is not known here; there are PersistentVolumeClaim, and VolumeSnapshot of {SNAPSHOT_GROUP}"

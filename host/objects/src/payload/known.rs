@@ -8,11 +8,11 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use volhost_model::objects::{Bytes, KeyedObject, ObjectError};
 
 use super::selector::Selector;
-use crate::{Content, Kind, Object, ObjectKey, derived_uid};
+use crate::{Kind, Object, ObjectContent, ObjectKey, derived_uid};
 
 /// The objects.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct PayloadObjects {
     keyed: BTreeMap<ObjectKey, KeyedObject>,
     secret_types: BTreeMap<ObjectKey, String>,
     accounts: BTreeMap<ObjectKey, String>,
@@ -33,35 +33,37 @@ struct Bundle {
     certificates: Vec<String>,
 }
 
-impl Known {
+impl PayloadObjects {
     pub(super) fn keep(&mut self, key: &ObjectKey, object: Option<&Object>) {
         if !self.lost.is_empty() {
             self.lost.remove(&key.file_stem());
         }
         match object.map(|object| &object.content) {
-            Some(Content::ConfigMap(map)) => drop(self.keyed.insert(key.clone(), of_config_map(map))),
-            Some(Content::Secret(secret)) => {
+            Some(ObjectContent::ConfigMap(map)) => drop(self.keyed.insert(key.clone(), of_config_map(map))),
+            Some(ObjectContent::Secret(secret)) => {
                 self.keyed.insert(key.clone(), of_secret(secret));
                 self.secret_types.insert(key.clone(), secret.type_.clone().unwrap_or_default());
             }
-            Some(Content::ServiceAccount(_)) => {
+            Some(ObjectContent::ServiceAccount(_)) => {
                 let uid = object.map(|object| object.uid.clone()).unwrap_or_default();
                 self.accounts.insert(key.clone(), uid);
             }
-            Some(Content::ClusterTrustBundle(bundle)) => drop(self.bundles.insert(key.name.clone(), of_bundle(bundle))),
-            Some(Content::CsiDriver(driver)) => {
+            Some(ObjectContent::ClusterTrustBundle(bundle)) => {
+                drop(self.bundles.insert(key.name.clone(), of_bundle(bundle)))
+            }
+            Some(ObjectContent::CsiDriver(driver)) => {
                 let spec = serde_json::to_string(&driver.spec).unwrap_or_default();
                 self.drivers.insert(key.name.clone(), spec);
                 self.revision += 1;
             }
             Some(
-                Content::Pod(_)
-                | Content::PersistentVolume(_)
-                | Content::Claim(_)
-                | Content::VolumeAttachment(_)
-                | Content::StorageClass(_)
-                | Content::VolumeSnapshot(_)
-                | Content::VolumeSnapshotContent(_),
+                ObjectContent::Pod(_)
+                | ObjectContent::PersistentVolume(_)
+                | ObjectContent::Claim(_)
+                | ObjectContent::VolumeAttachment(_)
+                | ObjectContent::StorageClass(_)
+                | ObjectContent::VolumeSnapshot(_)
+                | ObjectContent::VolumeSnapshotContent(_),
             ) => {}
             None => {
                 self.keyed.remove(key);
@@ -170,8 +172,8 @@ fn of_bundle(bundle: &ClusterTrustBundle) -> Bundle {
     }
 }
 
-/// Returns all certificates, each once. Kubernetes shuffles them so that no program relies on their order. Here the
-/// order is stable, so that a refresh without changes writes nothing.
+/// Returns all certificates, each once. Kubernetes shuffles them so that no program relies on their
+/// order. Here the order is stable, so that a refresh without changes writes nothing.
 fn pem<'a>(bundles: impl IntoIterator<Item = &'a Bundle>) -> Bytes {
     let all: BTreeSet<&String> = bundles.into_iter().flat_map(|bundle| &bundle.certificates).collect();
     let text: String = all.into_iter().map(String::as_str).collect();

@@ -1,13 +1,13 @@
 //! The objects that volumes show, where the threads that carry out operations can read them.
 //!
 //! ```text
-//!  sources --apply--> ObjectStore (the engine's own) --keep--> SharedObjects <--read-- plugins' host calls
-//!                                                                  |
-//!                                                                  '-- tokens: the signer, and what it has issued
+//!  sources --apply--> ObjectStore (the event loop's own) --keep--> SharedObjects <--read-- plugins' host calls
+//!                                                                      |
+//!                                                                      '-- tokens: the signer, and what it has issued
 //! ```
 //!
-//! The event loop writes here before it reports to the state machine that a source has changed, so an operation that this starts reads what is
-//! new.
+//! The event loop writes here before it reports to the state machine that a source has changed, so
+//! an operation that this starts reads what is new.
 
 mod known;
 mod selector;
@@ -27,12 +27,12 @@ pub use signer::{KeyError, Signer};
 pub use tokens::{Issuer, Renewal, renewals};
 
 use crate::{Kind, Object, ObjectKey};
-use known::Known;
+use known::PayloadObjects;
 use tokens::Tokens;
 
 /// The objects that volumes show.
 pub struct SharedObjects {
-    known: RwLock<Known>,
+    known: RwLock<PayloadObjects>,
     tokens: Option<Tokens>,
     /// Counts the changes of CSIDriver objects.
     csi_drivers: watch::Sender<u64>,
@@ -46,14 +46,15 @@ impl fmt::Debug for SharedObjects {
 }
 
 impl SharedObjects {
-    /// Creates an empty set. With an issuer, tokens are issued, and `renewals` is notified when a pod's expire.
+    /// Creates an empty set. With an issuer, tokens are issued, and `renewals` is notified when a
+    /// pod's expire.
     pub fn new(issuer: Option<Issuer>, renewals: mpsc::UnboundedSender<Renewal>) -> Self {
         let tokens = issuer.map(|issuer| Tokens::new(issuer, renewals));
         Self { known: RwLock::default(), tokens, csi_drivers: watch::Sender::new(0) }
     }
 
-    /// Takes note of what an object says now, none when it is gone. Of kinds that no volume shows, it only notes that the object is
-    /// not lost any more.
+    /// Takes note of what an object says now, none when it is gone. Of kinds that no volume shows,
+    /// it only notes that the object is not lost any more.
     pub fn keep(&self, key: &ObjectKey, object: Option<&Object>) {
         let is_shown = matches!(
             key.kind,
@@ -67,7 +68,8 @@ impl SharedObjects {
         }
     }
 
-    /// Takes note of objects that were added by request to an earlier run and are not known now, by the stems of their files.
+    /// Takes note of objects that were added by request to an earlier run and are not known now, by
+    /// the stems of their files.
     pub fn set_lost(&self, lost: BTreeSet<String>) {
         self.known.write().unwrap_or_else(PoisonError::into_inner).lost = lost;
     }
@@ -77,13 +79,13 @@ impl SharedObjects {
         self.read(|known| known.is_lost(key))
     }
 
-    /// Tells when a CSIDriver object may have changed.
+    /// A number that changes when a CSIDriver object may have changed.
     pub fn csi_driver_changes(&self) -> watch::Receiver<u64> {
         self.csi_drivers.subscribe()
     }
 
-    /// Whether an object that is not known is known not to exist: every source has been read completely (rule R2). Returns
-    /// whether that is new.
+    /// Whether an object that is not known is known not to exist: every source has been read
+    /// completely (rule R2). Returns whether that is new.
     pub fn set_complete(&self, complete: bool) -> bool {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let newly_complete = complete && !known.complete;
@@ -99,7 +101,7 @@ impl SharedObjects {
         }
     }
 
-    fn read<T>(&self, read: impl FnOnce(&Known) -> T) -> T {
+    fn read<T>(&self, read: impl FnOnce(&PayloadObjects) -> T) -> T {
         read(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 }

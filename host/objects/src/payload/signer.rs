@@ -78,7 +78,7 @@ pub enum FormError {
 #[error("the signing key could not be used")]
 pub(super) struct SignError;
 
-enum Key {
+enum PrivateKey {
     Rsa(RsaKeyPair),
     P256(EcdsaKeyPair),
     Ed25519(Ed25519KeyPair),
@@ -86,7 +86,7 @@ enum Key {
 
 /// The operator's key. Its debug text shows the kind alone.
 pub struct Signer {
-    key: Key,
+    key: PrivateKey,
     /// Names the key, so that who checks a token finds the public one.
     id: String,
     random: SystemRandom,
@@ -129,16 +129,16 @@ impl Signer {
         let der = STANDARD.decode(base64).map_err(|_| FormError::Pem)?;
         let random = SystemRandom::new();
         let key = if let Ok(key) = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der) {
-            Key::Ed25519(key)
+            PrivateKey::Ed25519(key)
         } else if let Ok(key) = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der, &random) {
-            Key::P256(key)
+            PrivateKey::P256(key)
         } else {
-            Key::Rsa(RsaKeyPair::from_pkcs8(&der).map_err(|_| FormError::Kind)?)
+            PrivateKey::Rsa(RsaKeyPair::from_pkcs8(&der).map_err(|_| FormError::Kind)?)
         };
         let public = match &key {
-            Key::Rsa(key) => key.public_key().as_ref(),
-            Key::P256(key) => key.public_key().as_ref(),
-            Key::Ed25519(key) => key.public_key().as_ref(),
+            PrivateKey::Rsa(key) => key.public_key().as_ref(),
+            PrivateKey::P256(key) => key.public_key().as_ref(),
+            PrivateKey::Ed25519(key) => key.public_key().as_ref(),
         };
         let id = URL_SAFE_NO_PAD.encode(Sha256::digest(public));
         Ok(Self { key, id, random })
@@ -147,9 +147,9 @@ impl Signer {
     /// The algorithm's name in a token (RFC 7518, RFC 8037).
     fn algorithm(&self) -> &'static str {
         match self.key {
-            Key::Rsa(_) => "RS256",
-            Key::P256(_) => "ES256",
-            Key::Ed25519(_) => "EdDSA",
+            PrivateKey::Rsa(_) => "RS256",
+            PrivateKey::P256(_) => "ES256",
+            PrivateKey::Ed25519(_) => "EdDSA",
         }
     }
 
@@ -159,13 +159,15 @@ impl Signer {
         let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let signed = format!("{}.{}", encode(&header), encode(claims));
         let signature = match &self.key {
-            Key::Rsa(key) => {
+            PrivateKey::Rsa(key) => {
                 let mut signature = vec![0; key.public().modulus_len()];
                 key.sign(&RSA_PKCS1_SHA256, &self.random, signed.as_bytes(), &mut signature).map_err(|_| SignError)?;
                 signature
             }
-            Key::P256(key) => key.sign(&self.random, signed.as_bytes()).map_err(|_| SignError)?.as_ref().to_vec(),
-            Key::Ed25519(key) => key.sign(signed.as_bytes()).as_ref().to_vec(),
+            PrivateKey::P256(key) => {
+                key.sign(&self.random, signed.as_bytes()).map_err(|_| SignError)?.as_ref().to_vec()
+            }
+            PrivateKey::Ed25519(key) => key.sign(signed.as_bytes()).as_ref().to_vec(),
         };
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
@@ -198,9 +200,9 @@ pub(super) mod tests {
 
     fn public(signer: &Signer) -> Vec<u8> {
         match &signer.key {
-            Key::Rsa(key) => key.public_key().as_ref().to_vec(),
-            Key::P256(key) => key.public_key().as_ref().to_vec(),
-            Key::Ed25519(key) => key.public_key().as_ref().to_vec(),
+            PrivateKey::Rsa(key) => key.public_key().as_ref().to_vec(),
+            PrivateKey::P256(key) => key.public_key().as_ref().to_vec(),
+            PrivateKey::Ed25519(key) => key.public_key().as_ref().to_vec(),
         }
     }
 

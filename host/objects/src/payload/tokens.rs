@@ -1,7 +1,8 @@
-//! Tokens of service accounts: which were issued, how long they are good, and when a pod needs new ones.
+//! Tokens of service accounts: which were issued, how long they are good, and when a pod needs new
+//! ones.
 //!
-//! A token is used for 80 % of its life, a day at the most, then replaced: the kubelet's rule. Nothing is kept over a restart; volumes
-//! that show tokens are remounted then, with new ones.
+//! A token is used for 80 % of its life, a day at the most, then replaced: the kubelet's rule.
+//! Nothing is kept over a restart; volumes that show tokens are remounted then, with new ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,7 +24,8 @@ const SHORTEST: u64 = 600;
 const LONGEST: u64 = 1 << 32;
 /// A token is replaced when it is this old, however long it lives.
 const OLDEST: Duration = Duration::from_secs(24 * 3600);
-/// Renewals are spread over this many seconds, so that a thousand pods started together do not renew together.
+/// Renewals are spread over this many seconds, so that a thousand pods started together do not
+/// renew together.
 const SPREAD: u64 = 10;
 /// They are spread over this part of a token's life at the most.
 const SPREAD_PART: u32 = 10;
@@ -49,9 +51,9 @@ pub struct Renewal {
 }
 
 /// Which token of a pod: its service account's name, and what was asked for.
-type Slot = (String, TokenRequest);
+type TokenSlot = (String, TokenRequest);
 
-struct Issued {
+struct IssuedToken {
     token: Bytes,
     renew: SystemTime,
     expires: SystemTime,
@@ -60,7 +62,7 @@ struct Issued {
 /// The tokens that were issued.
 pub(super) struct Tokens {
     issuer: Issuer,
-    issued: Mutex<BTreeMap<PodUid, BTreeMap<Slot, Issued>>>,
+    issued: Mutex<BTreeMap<PodUid, BTreeMap<TokenSlot, IssuedToken>>>,
     renewals: mpsc::UnboundedSender<Renewal>,
 }
 
@@ -79,7 +81,8 @@ impl Tokens {
         self.issued.lock().unwrap_or_else(PoisonError::into_inner).remove(pod);
     }
 
-    /// The token that is good for now, issued anew if it is old. When that fails, the old one is good until its end.
+    /// The token that is good for now, issued anew if it is old. When that fails, the old one is
+    /// good until its end.
     pub(super) fn token(
         &self,
         pod: &Pod,
@@ -105,7 +108,7 @@ impl Tokens {
                 let token = Arc::clone(&new.token);
                 let after = new.renew.duration_since(now).unwrap_or_default();
                 of_pod.insert(slot, new);
-                // Nobody listens any more only when the process ends.
+                // The receiver is gone only when the process ends.
                 let _ = self.renewals.send(Renewal { pod: pod.uid.clone(), after });
                 Ok(token)
             }
@@ -123,7 +126,7 @@ impl Tokens {
         account_uid: &str,
         request: &TokenRequest,
         now: SystemTime,
-    ) -> Result<Issued, ObjectError> {
+    ) -> Result<IssuedToken, ObjectError> {
         let asked = Duration::from_secs(request.expiration_seconds);
         let life = self.issuer.max_lifetime.map_or(asked, |longest| asked.min(longest));
         let seconds = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -146,11 +149,12 @@ impl Tokens {
         })?;
         // In whole thousandths: 80 % of the life, or a day.
         let used = (life / 5 * 4).min(OLDEST).saturating_sub(spread(pod).min(life / SPREAD_PART));
-        Ok(Issued { token: Arc::from(token.into_bytes()), renew: now + used, expires })
+        Ok(IssuedToken { token: Arc::from(token.into_bytes()), renew: now + used, expires })
     }
 }
 
-/// How much earlier this pod's tokens are renewed than the rule says; the same for all of them, so that they go together.
+/// How much earlier this pod's tokens are renewed than the rule says; the same for all of them, so
+/// that they go together.
 fn spread(pod: &Pod) -> Duration {
     Duration::from_secs(Sha256::digest(pod.uid.as_str()).first().map_or(0, |byte| u64::from(*byte) % SPREAD))
 }

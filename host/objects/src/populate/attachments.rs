@@ -30,8 +30,8 @@ pub struct AttachmentReport {
     pub not_detached: BTreeMap<UniqueVolumeName, String>,
     /// VolumeAttachments of this node that are ignored, by name, and why.
     pub ignored: BTreeMap<String, String>,
-    /// PersistentVolumes that are attached to this node, by VolumeAttachments that name them, whether or
-    /// not their volumes could be resolved.
+    /// PersistentVolumes that are attached to this node, by VolumeAttachments that name them,
+    /// whether or not their volumes could be resolved.
     pub named: BTreeSet<String>,
     /// Every manifest has been read: a volume without a VolumeAttachment is not attached.
     pub complete: bool,
@@ -46,8 +46,9 @@ pub struct ReportedAttachment {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Reads every VolumeAttachment of the node. `host_attaches`: the host attaches the volumes of a plugin, so that
-/// controllers' reports of them are ignored. `complete`: every manifest has been read.
+/// Reads every VolumeAttachment of the node. `host_attaches`: the host attaches the volumes of a
+/// plugin, so that controllers' reports of them are ignored. `complete`: every manifest has been
+/// read.
 pub fn attachments_of(
     node: &str,
     store: &ObjectStore,

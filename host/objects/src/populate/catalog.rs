@@ -43,7 +43,8 @@ impl From<String> for NoChoice {
 pub struct PluginChoice {
     /// The plugin.
     pub plugin: PluginName,
-    /// The plugin's name for a volume that it attaches or stages; none for one that belongs to one pod.
+    /// The plugin's name for a volume that it attaches or stages; none for one that belongs to one
+    /// pod.
     pub unique_shared_name: Option<String>,
     /// The volume must be attached to the node first.
     pub attachable: bool,

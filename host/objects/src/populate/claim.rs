@@ -11,7 +11,7 @@ use super::source::{self, Fields, SourceError};
 use crate::binding::Unbound;
 use crate::claim::ClaimObject;
 use crate::references::{CLAIM_SOURCE, EPHEMERAL_SOURCE, ephemeral_claim_name};
-use crate::{Content, Kind, ObjectKey, ObjectStore, PersistentVolumeObject, PodObject, PodVolume};
+use crate::{Kind, ObjectContent, ObjectKey, ObjectStore, PersistentVolumeObject, PodObject, PodVolume};
 
 /// A volume that its pod cannot use by its claim.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -153,7 +153,7 @@ fn bound_volume<'a>(
     store: &'a ObjectStore,
     check: impl FnOnce(&ClaimObject) -> Result<(), ClaimProblem>,
 ) -> Result<(&'a ClaimObject, &'a Arc<PersistentVolumeObject>), ClaimProblem> {
-    let Some(Content::Claim(claim)) = store.get(key).map(|object| &object.content) else {
+    let Some(ObjectContent::Claim(claim)) = store.get(key).map(|object| &object.content) else {
         return Err(ClaimProblem::Unknown);
     };
     check(claim)?;

@@ -29,7 +29,7 @@ pub(super) enum ResolveError {
     Claim(#[from] ClaimError),
     /// Its use does not fit its volume mode.
     #[error("volume {name} {problem} ({place}); {remedy}")]
-    Mode { name: OuterName, problem: &'static str, place: Place, remedy: &'static str },
+    Mode { name: OuterName, problem: &'static str, place: UsePlace, remedy: &'static str },
     /// Its plugin takes no mount options.
     #[error(
         "PersistentVolume {volume} has mountOptions ({options}), but plugin {plugin} takes none; remove spec.mountOptions"
@@ -58,7 +58,7 @@ pub(super) enum ResolveError {
 /// The place of a container's use of a volume in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{file}:{line}: {path}")]
-pub(super) struct Place {
+pub(super) struct UsePlace {
     pub(super) file: Arc<str>,
     pub(super) line: u32,
     pub(super) path: String,
@@ -71,8 +71,8 @@ impl From<ResolveError> for NoChoice {
 }
 
 /// Returns the place of a container's use of a volume.
-pub(super) fn place(pod: &PodObject, used: &VolumeUse) -> Place {
-    Place { file: Arc::clone(&pod.file), line: used.line, path: used.path.clone() }
+pub(super) fn place(pod: &PodObject, used: &VolumeUse) -> UsePlace {
+    UsePlace { file: Arc::clone(&pod.file), line: used.line, path: used.path.clone() }
 }
 
 /// Lists the volumes of a pod, for a message about a volume that it lacks.

@@ -1,5 +1,5 @@
-//! Pods and objects to resolved volumes: the spec and the plugin of each volume of a pod, or the reason why it
-//! cannot be resolved, for a person to act on.
+//! Pods and objects to resolved volumes: the spec and the plugin of each volume of a pod, or the
+//! reason why it cannot be resolved, for a person to act on.
 //!
 //! ```text
 //!  container --names--> volume of the pod --+-- inline source ------------------+--> VolumeSpec --> plugin --> DesiredVolume
@@ -7,8 +7,8 @@
 //!                            '-- missing, unknown, unbound ... --> UnresolvedVolume
 //! ```
 //!
-//! Pure: no I/O, no clock, no state. A volume that no container names is left out, as the kubelet does, unless one that is
-//! named is made of it.
+//! Pure: no I/O, no clock, no state. A volume that no container names is left out, as the kubelet
+//! does, unless one that is named is made of it.
 #![deny(clippy::disallowed_methods)]
 
 pub mod attachments;
@@ -40,9 +40,10 @@ pub use selinux_counts::{SelinuxCounts, selinux_counts};
 use crate::{ObjectStore, PodObject};
 use error::ResolveError;
 use identify::{identify, spec_of};
-use needs::Resolved;
+use needs::ResolvedVolume;
 
-/// Resolves every volume that the pod's containers name, and those that these are made of. Each is in exactly one of the two lists.
+/// Resolves every volume that the pod's containers name, and those that these are made of. Each is
+/// in exactly one of the two lists.
 pub fn resolve(pod: &PodObject, store: &ObjectStore, catalog: &dyn PluginCatalog, node: &NodeIdentity) -> DesiredPod {
     let mut desired = DesiredPod { pod: Arc::clone(&pod.pod), volumes: Vec::new(), unresolved: Vec::new() };
     for (name, volume) in needs::resolve_all(pod, |name| resolve_volume(pod, name, store, catalog, node)) {
@@ -54,7 +55,8 @@ pub fn resolve(pod: &PodObject, store: &ObjectStore, catalog: &dyn PluginCatalog
     desired
 }
 
-/// Returns an unresolved volume with its spec, as far as it is known: a mount of it is recognised by the spec.
+/// Returns an unresolved volume with its spec, as far as it is known: a mount of it is recognised
+/// by the spec.
 fn unresolved(
     pod: &PodObject,
     outer_name: OuterName,
@@ -73,7 +75,7 @@ fn resolve_volume(
     store: &ObjectStore,
     catalog: &dyn PluginCatalog,
     node: &NodeIdentity,
-) -> Result<Resolved, NoChoice> {
+) -> Result<ResolvedVolume, NoChoice> {
     let (mut spec, choice) = identify(pod, name, store, catalog, node)?;
     check_mount_options(&spec, &choice)?;
     let label = selinux::label(pod, name, &spec, &choice, node).map_err(ResolveError::from)?;
@@ -104,11 +106,11 @@ fn resolve_volume(
         is_pending: false,
         declared: None,
     };
-    Ok(Resolved { volume, needs: choice.needs })
+    Ok(ResolvedVolume { volume, needs: choice.needs })
 }
 
-/// Checks that a volume with sub-paths shares its folder's name with no other: the mounts of sub-paths have
-/// folders of that name.
+/// Checks that a volume with sub-paths shares its folder's name with no other: the mounts of
+/// sub-paths have folders of that name.
 fn check_parts(others: &[DesiredVolume], volume: DesiredVolume) -> Result<DesiredVolume, ResolveError> {
     let has_parts = |one: &DesiredVolume| one.container_mounts.iter().any(|mount| mount.sub_path.is_some());
     let same = |one: &&DesiredVolume| one.spec.name == volume.spec.name && one.unique_name != volume.unique_name;

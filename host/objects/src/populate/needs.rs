@@ -34,19 +34,19 @@ impl From<NeedError> for NoChoice {
 
 /// A resolved volume, and the names of the volumes that it is made of.
 #[derive(Debug, Clone)]
-pub(super) struct Resolved {
+pub(super) struct ResolvedVolume {
     pub(super) volume: DesiredVolume,
     pub(super) needs: Vec<String>,
 }
 
-/// Returns every volume that the pod's containers name, then those that only another volume is made of; each
-/// with the volumes that it is made of, or the reason why it cannot be resolved.
+/// Returns every volume that the pod's containers name, then those that only another volume is made
+/// of; each with the volumes that it is made of, or the reason why it cannot be resolved.
 pub(super) fn resolve_all(
     pod: &PodObject,
-    resolve: impl Fn(&OuterName) -> Result<Resolved, NoChoice>,
+    resolve: impl Fn(&OuterName) -> Result<ResolvedVolume, NoChoice>,
 ) -> Vec<(OuterName, Result<DesiredVolume, NoChoice>)> {
     let mut order = pod.pod.used_volumes.clone();
-    let mut all: BTreeMap<OuterName, Result<Resolved, NoChoice>> =
+    let mut all: BTreeMap<OuterName, Result<ResolvedVolume, NoChoice>> =
         order.iter().map(|name| (name.clone(), resolve(name))).collect();
     let named: Vec<String> = all.values().flatten().flat_map(|one| one.needs.clone()).collect();
     for name in named.iter().filter_map(|name| OuterName::new(name.as_str()).ok()) {
@@ -61,10 +61,10 @@ pub(super) fn resolve_all(
 
 fn with_needs(
     pod: &PodObject,
-    one: &Result<Resolved, NoChoice>,
-    all: &BTreeMap<OuterName, Result<Resolved, NoChoice>>,
+    one: &Result<ResolvedVolume, NoChoice>,
+    all: &BTreeMap<OuterName, Result<ResolvedVolume, NoChoice>>,
 ) -> Result<DesiredVolume, NoChoice> {
-    let Resolved { volume, needs } = one.clone()?;
+    let ResolvedVolume { volume, needs } = one.clone()?;
     let needs = needs.iter().map(|name| needed(pod, name, all)).collect::<Result<_, NoChoice>>()?;
     Ok(DesiredVolume { needs, ..volume })
 }
@@ -72,7 +72,7 @@ fn with_needs(
 fn needed(
     pod: &PodObject,
     name: &str,
-    all: &BTreeMap<OuterName, Result<Resolved, NoChoice>>,
+    all: &BTreeMap<OuterName, Result<ResolvedVolume, NoChoice>>,
 ) -> Result<NeededVolume, NoChoice> {
     let found = all.iter().find(|(outer_name, _)| outer_name.as_str() == name);
     let Some((outer_name, below)) = found else {
@@ -81,7 +81,7 @@ fn needed(
         }
         return Err(NeedError::Missing { name: name.to_owned(), known: known_volumes(pod) }.into());
     };
-    let Resolved { volume, needs } = match below {
+    let ResolvedVolume { volume, needs } = match below {
         Ok(below) => below,
         Err(NoChoice { reason, is_pending }) => {
             let reason = format!("it is made of the volume \"{name}\" of the pod, which waits: {reason}");

@@ -23,8 +23,9 @@ pub struct NodeIdentity {
 }
 
 impl NodeIdentity {
-    /// A node with these labels, and with those that every Kubernetes node has: `kubernetes.io/hostname` (the node's name),
-    /// `kubernetes.io/os` and `kubernetes.io/arch`, where `labels` does not give them.
+    /// A node with these labels, and with those that every Kubernetes node has:
+    /// `kubernetes.io/hostname` (the node's name), `kubernetes.io/os` and `kubernetes.io/arch`,
+    /// where `labels` does not give them.
     pub fn new(name: impl Into<String>, labels: BTreeMap<String, String>) -> Self {
         let name = name.into();
         // Kubernetes names machines as Go does.
@@ -84,8 +85,8 @@ pub enum PodPlacement {
     },
 }
 
-/// Returns the placement of a pod. A pod without `spec.nodeName` runs on this node. A pod that is being deleted
-/// keeps its volumes until its status says that its containers have ended.
+/// Returns the placement of a pod. A pod without `spec.nodeName` runs on this node. A pod that is
+/// being deleted keeps its volumes until its status says that its containers have ended.
 pub fn placement(pod: &PodObject, node: &NodeIdentity) -> PodPlacement {
     if !pod.node_name.is_empty() && pod.node_name != node.name {
         return PodPlacement::OtherNode { node: pod.node_name.clone() };

@@ -20,9 +20,9 @@ pub(super) struct LabelConflict {
     labels: String,
 }
 
-/// Returns the label of all files of the volume. None where it is mounted without: a volume of the pod itself,
-/// a device, a plugin that mounts without labels, a pod that wants its files labelled one by one, containers
-/// whose level is not known yet, a node without SELinux.
+/// Returns the label of all files of the volume. None where it is mounted without: a volume of the
+/// pod itself, a device, a plugin that mounts without labels, a pod that wants its files labelled
+/// one by one, containers whose level is not known yet, a node without SELinux.
 ///
 /// # Errors
 /// [`LabelConflict`].
@@ -47,7 +47,8 @@ pub(super) fn label(
     Err(LabelConflict { volume: name.clone(), labels: all.join(", ") })
 }
 
-/// Returns the labels that the pod's containers ask for the volume; none for a level that is not known yet.
+/// Returns the labels that the pod's containers ask for the volume; none for a level that is not
+/// known yet.
 pub(super) fn labels(pod: &PodObject, name: &OuterName, context: &str) -> BTreeSet<Option<String>> {
     let uses = pod.uses.iter().filter(|used| used.volume == *name);
     uses.map(|used| used.selinux.as_ref().and_then(|options| options.file_label(context))).collect()

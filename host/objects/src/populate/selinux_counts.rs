@@ -1,4 +1,5 @@
-//! Counts of volumes by the SELinux labels that pods ask for, as the kubelet's metrics. Computed on request.
+//! Counts of volumes by the SELinux labels that pods ask for, as the kubelet's metrics. Computed on
+//! request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,8 +18,9 @@ type ByMode = BTreeMap<&'static str, u64>;
 /// Figures by plugin and access mode.
 type ByPlugin = BTreeMap<(PluginName, &'static str), u64>;
 
-/// Counts of volumes that can be mounted with a label. *Errors* are events of the pod, which waits or cannot start; *warnings* are of volumes for which
-/// labels are not enforced: they are mounted without one, and would be errors if they were.
+/// Counts of volumes that can be mounted with a label. *Errors* are events of the pod, which waits
+/// or cannot start; *warnings* are of volumes for which labels are not enforced: they are mounted
+/// without one, and would be errors if they were.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SelinuxCounts {
     /// Containers of one pod that use a volume with different labels.
@@ -35,7 +37,7 @@ pub struct SelinuxCounts {
 
 /// The labels that the pods of one volume ask for.
 #[derive(Default)]
-struct Asked {
+struct RequestedLabels {
     labels: BTreeSet<Option<String>>,
     enforced: bool,
     differing: u64,
@@ -45,7 +47,7 @@ struct Asked {
 pub fn selinux_counts(store: &ObjectStore, catalog: &dyn PluginCatalog, node: &NodeIdentity) -> SelinuxCounts {
     let mut counts = SelinuxCounts::default();
     let Some(context) = node.container_file_label.as_deref() else { return counts };
-    let mut volumes: BTreeMap<(PluginName, String, &'static str), Asked> = BTreeMap::new();
+    let mut volumes: BTreeMap<(PluginName, String, &'static str), RequestedLabels> = BTreeMap::new();
     let pods = store.pods().map(|(_, pod)| pod);
     for pod in pods.filter(|pod| asks_for_labels(pod) && placement(pod, node) == PodPlacement::Runs) {
         for name in &pod.pod.used_volumes {

@@ -1,5 +1,5 @@
-//! `subPathExpr`: references to a container's variables, `$(NAME)`, replaced by their values as the kubelet replaces them. `$$` is a
-//! dollar sign; other text stays as it is.
+//! `subPathExpr`: references to a container's variables, `$(NAME)`, replaced by their values as the
+//! kubelet replaces them. `$$` is a dollar sign; other text stays as it is.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 use volhost_model::Pod;
 use volhost_model::pod_fields::PodFieldError;
 
-use crate::environment::{Environment, VariableValue};
+use crate::environment::{ContainerEnvironment, VariableValue};
 
 /// A variable without a known value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -47,7 +47,7 @@ type Value = Result<String, VariableProblem>;
 /// The first variable without a known value.
 pub(super) fn expand(
     expression: &str,
-    environment: &Environment,
+    environment: &ContainerEnvironment,
     pod: &Pod,
     node_name: &str,
 ) -> Result<String, ExpansionError> {
@@ -63,7 +63,7 @@ pub(super) fn expand(
     })
 }
 
-fn values<'a>(environment: &'a Environment, pod: &Pod, node_name: &str) -> HashMap<&'a str, Value> {
+fn values<'a>(environment: &'a ContainerEnvironment, pod: &Pod, node_name: &str) -> HashMap<&'a str, Value> {
     let mut values: HashMap<&str, Value> = HashMap::new();
     for variable in &environment.variables {
         let value = match &variable.value {
@@ -115,13 +115,13 @@ fn replace<E>(text: &str, value: &dyn Fn(&str) -> Result<Option<String>, E>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::environment::Variable;
+    use crate::environment::ContainerVariable;
     use crate::tests::{only_pod, pod};
 
-    fn environment(variables: &[(&str, VariableValue)]) -> Environment {
+    fn environment(variables: &[(&str, VariableValue)]) -> ContainerEnvironment {
         let variables =
-            variables.iter().map(|(name, value)| Variable { name: (*name).to_owned(), value: value.clone() });
-        Environment { variables: variables.collect(), has_more: false }
+            variables.iter().map(|(name, value)| ContainerVariable { name: (*name).to_owned(), value: value.clone() });
+        ContainerEnvironment { variables: variables.collect(), has_more: false }
     }
 
     fn text(text: &str) -> VariableValue {
@@ -132,7 +132,7 @@ mod tests {
         VariableValue::Field(path.to_owned())
     }
 
-    fn expanded(expression: &str, environment: &Environment) -> Result<String, String> {
+    fn expanded(expression: &str, environment: &ContainerEnvironment) -> Result<String, String> {
         let expanded = expand(expression, environment, &only_pod(&pod("web")).pod, "node-1");
         expanded.map_err(|error| error.to_string())
     }

@@ -10,7 +10,7 @@ use super::{
     selinux_counts,
 };
 use crate::tests::{objects, only_pod, pod, pod_with};
-use crate::{Kind, ObjectKey, ObjectStore, Source};
+use crate::{Kind, ObjectKey, ObjectSource, ObjectStore};
 
 /// Serves emptyDir, hostPath, local and a shared source.
 struct Catalog;
@@ -46,7 +46,7 @@ fn node() -> NodeIdentity {
 /// The pod `a` of this text, resolved.
 fn resolved(text: &str) -> DesiredPod {
     let mut store = ObjectStore::new();
-    let applied = store.apply(Source::Manifest, objects(text), []);
+    let applied = store.apply(ObjectSource::Manifest, objects(text), []);
     assert!(applied.conflicts.is_empty());
     let pod = store.pod(&ObjectKey::new(Kind::Pod, "default", "a")).unwrap();
     resolve(pod, &store, &Catalog, &node())
@@ -145,12 +145,12 @@ fn a_volume_has_one_source_that_a_plugin_serves() {
         ("emptyDir: {}\n    hostPath: {path: /x}", "has 2 sources (emptyDir, hostPath); a volume has one"),
     ];
     for (source, part) in cases {
-        let told = reason(&pod_with("a", source));
-        assert!(told.contains(part), "{source}: {told}");
+        let message = reason(&pod_with("a", source));
+        assert!(message.contains(part), "{source}: {message}");
     }
     assert!(reason(&with_claim("", "volumeName: pv")).contains("spec of PersistentVolume pv has no source"));
-    let told = reason(&with_claim("emptyDir: {}", "volumeName: pv"));
-    assert!(told.contains("has the source emptyDir, which only a pod's own volume can have"), "{told}");
+    let message = reason(&with_claim("emptyDir: {}", "volumeName: pv"));
+    assert!(message.contains("has the source emptyDir, which only a pod's own volume can have"), "{message}");
 }
 
 #[test]
@@ -159,9 +159,10 @@ fn claim_problems_name_the_claim() {
     assert!(reason(&pod).starts_with(
         "error processing PVC default/c: failed to fetch PVC: there is no PersistentVolumeClaim of that name"
     ));
-    let told = reason(&with_claim("local: {path: /x}, claimRef: {namespace: other, name: theirs}", "volumeName: pv"));
+    let message =
+        reason(&with_claim("local: {path: /x}, claimRef: {namespace: other, name: theirs}", "volumeName: pv"));
     assert_eq!(
-        told,
+        message,
         "error processing PVC default/c: PVC is not bound: spec.claimRef of PersistentVolume pv names claim other/theirs"
     );
     let unbound =
@@ -190,9 +191,9 @@ fn an_ephemeral_volume_needs_a_claim_of_the_pods_own() {
         "ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}",
     );
     assert!(reason(&pod).starts_with("error processing PVC default/a-v: failed to fetch PVC"));
-    let told = reason(&format!("{pod}---\n{}", claim("")));
+    let message = reason(&format!("{pod}---\n{}", claim("")));
     assert_eq!(
-        told,
+        message,
         "error processing PVC default/a-v: PVC default/a-v was not created for pod default/a (pod is not owner)"
     );
     let owner = ", ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: one, controller: true}]";
@@ -200,7 +201,7 @@ fn an_ephemeral_volume_needs_a_claim_of_the_pods_own() {
     assert_eq!(resolved(&format!("{with_uid}---\n{}", claim(owner))).volumes.len(), 1);
     let another = pod.replace("{name: a}", "{name: a, uid: two}");
     assert!(reason(&format!("{another}---\n{}", claim(owner))).contains("pod is not owner"));
-    // Somebody else's claim of that name, in every way that it can be somebody else's.
+    // Another owner's claim of that name, in every way that it can be another's.
     for (ours, theirs) in [
         ("controller: true", "controller: false"),
         (", controller: true", ""),
@@ -251,7 +252,7 @@ fn what_a_volume_cannot_be_made_of_is_told_of_it() {
     let reasons = resolved(&with_volumes(three)).unresolved;
     assert!(reasons.iter().all(|one| one.reason.contains("only one level is possible")), "{reasons:?}");
     assert_eq!(reasons.len(), 2);
-    // Both are kept, if they stand.
+    // Both are kept, if they are mounted.
     let desired = resolved(&with_volumes("{name: base, nobody: {}}, {name: v, hostPath: {needs: base}}"));
     let unresolved: Vec<&str> = desired.unresolved.iter().map(|one| one.outer_name.as_str()).collect();
     assert_eq!(unresolved, ["v", "base"]);
@@ -261,12 +262,12 @@ fn what_a_volume_cannot_be_made_of_is_told_of_it() {
 #[test]
 fn block_and_filesystem_are_not_mixed_up() {
     let block = with_claim("local: {path: /x}, volumeMode: Block", "volumeName: pv, volumeMode: Block");
-    let told = reason(&block);
+    let message = reason(&block);
     assert!(
-        told.starts_with(
+        message.starts_with(
             "volume v has volumeMode Block, but is specified in volumeMounts (test.yaml:8: spec.containers[0].volumeMounts[0])"
         ),
-        "{told}"
+        "{message}"
     );
     let as_device = |text: &str| text.replace("volumeMounts:", "volumeDevices:").replace("mountPath", "devicePath");
     assert!(resolved(&as_device(&block)).volumes.first().unwrap().spec.is_block());
@@ -298,9 +299,9 @@ fn a_volume_of_another_node_says_of_which() {
 
 #[test]
 fn mount_options_need_a_plugin_that_takes_them() {
-    let told = reason(&with_claim("local: {path: /x}, mountOptions: [ro, soft]", "volumeName: pv"));
+    let message = reason(&with_claim("local: {path: /x}, mountOptions: [ro, soft]", "volumeName: pv"));
     assert_eq!(
-        told,
+        message,
         "PersistentVolume pv has mountOptions (ro, soft), but plugin test/local takes none; remove spec.mountOptions"
     );
 }
@@ -329,7 +330,8 @@ fn pods_of_other_nodes_and_ended_pods_are_not_wanted() {
     assert_eq!(placed(&deleting), PodPlacement::Runs, "nothing says that its containers have ended");
 }
 
-/// The pod `a` with these uses of its volume `v` by its one container, which has these further lines.
+/// The pod `a` with these uses of its volume `v` by its one container, which has these further
+/// lines.
 fn with_uses(volume: &str, container: &str, mounts: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n  containers:\n  - name: c\n    image: i\n{container}    volumeMounts: [{mounts}]\n  volumes:\n  - {{name: v, {volume}}}\n"
@@ -379,10 +381,11 @@ fn attachment(name: &str, fields: &str) -> String {
     format!("apiVersion: storage.k8s.io/v1\nkind: VolumeAttachment\nmetadata: {{name: {name}}}\n{fields}\n")
 }
 
-/// What the VolumeAttachments of these texts say of the node `demo-node`, where a controller attaches.
+/// What the VolumeAttachments of these texts say of the node `demo-node`, where a controller
+/// attaches.
 fn reported(texts: &[String]) -> AttachmentReport {
     let mut store = ObjectStore::new();
-    store.apply(Source::Manifest, objects(&texts.join("---\n")), []);
+    store.apply(ObjectSource::Manifest, objects(&texts.join("---\n")), []);
     attachments_of("demo-node", &store, &Catalog, |_| false, true)
 }
 
@@ -408,7 +411,7 @@ fn a_volume_attachment_says_of_which_volume_it_is_and_as_what_it_is_attached() {
     assert_eq!(
         reported(&[volume.clone(), attachment("va", &spec)]),
         AttachmentReport { complete: true, ..AttachmentReport::default() },
-        "nobody has acted yet"
+        "no pod has acted yet"
     );
 }
 
@@ -431,7 +434,7 @@ fn what_another_node_has_is_told_of_volumes_that_only_one_may_have() {
 fn while_not_every_manifest_was_read_what_is_missing_is_not_told() {
     let spec = format!("spec: {{nodeName: demo-node, {OF_PV}}}\nstatus: {{attached: true}}");
     let mut store = ObjectStore::new();
-    store.apply(Source::Manifest, objects(&attachment("va", &spec)), []);
+    store.apply(ObjectSource::Manifest, objects(&attachment("va", &spec)), []);
     let so_far = attachments_of("demo-node", &store, &Catalog, |_| false, false);
     assert_eq!(so_far, AttachmentReport { named: ["pv".to_owned()].into(), ..AttachmentReport::default() });
     let whole = attachments_of("demo-node", &store, &Catalog, |_| false, true);
@@ -459,7 +462,7 @@ fn a_volume_attachment_that_fits_nothing_is_left_out_with_the_reason() {
     }
     let mut store = ObjectStore::new();
     let texts = [with_claim(shared, "volumeName: pv"), attachment("va", &spec)].join("---\n");
-    store.apply(Source::Manifest, objects(&texts), []);
+    store.apply(ObjectSource::Manifest, objects(&texts), []);
     let report = attachments_of("demo-node", &store, &Catalog, |_| true, true);
     assert!(
         report.attached.is_empty() && report.ignored.get("va").is_some_and(|why| why.contains("attaches")),
@@ -469,7 +472,8 @@ fn a_volume_attachment_that_fits_nothing_is_left_out_with_the_reason() {
 
 const CONTEXT: &str = "system_u:object_r:container_file_t:s0";
 
-/// What comes of the labels of a pod with two containers, `a` and `b`, that share a volume: the label it is mounted with, or the reason why it is not.
+/// What comes of the labels of a pod with two containers, `a` and `b`, that share a volume: the
+/// label it is mounted with, or the reason why it is not.
 fn label_of(
     modes: &str,
     source: &str,
@@ -502,7 +506,7 @@ fn label_of(
     let objects_of_claim = with_claim(&format!("{source}, accessModes: {modes}"), "volumeName: pv");
     let (_, claim) = objects_of_claim.split_once("---\n").unwrap();
     let mut store = ObjectStore::new();
-    store.apply(Source::Manifest, objects(&format!("{manifest}---\n{claim}")), []);
+    store.apply(ObjectSource::Manifest, objects(&format!("{manifest}---\n{claim}")), []);
     let pod = store.pod(&ObjectKey::new(Kind::Pod, "default", "a")).unwrap();
     let desired = resolve(pod, &store, &Catalog, &node().with_selinux(context.map(str::to_owned)));
     match (desired.volumes.first(), desired.unresolved.first()) {
@@ -520,7 +524,8 @@ fn the_label_of_one_pods_volume_comes_from_containers_policy_access_mode_and_plu
     const ONE: &str = "s0:c1";
     let label = |level: &str| Some(format!("u:object_r:container_file_t:{level}"));
     let table = [
-        // access modes, source, policy, options of the pod, of container a, of container b, SELinux, label
+        // access modes, source, policy, options of the pod, of container a, of container b,
+        // SELinux, label
         (ONCE, SHARED, "", ONE, "", "", Some(CONTEXT), label(ONE)),
         (ONCE, SHARED, "MountOption", ONE, "", "", Some(CONTEXT), label(ONE)),
         (ONCE, SHARED, "Recursive", ONE, "", "", Some(CONTEXT), None),
@@ -569,7 +574,7 @@ fn counts_of(modes: &str, source: &str, pods: &[String], context: Option<&str>) 
     let objects_of_claim = with_claim(&format!("{source}, accessModes: {modes}"), "volumeName: pv");
     let (_, claim) = objects_of_claim.split_once("---\n").unwrap();
     let mut store = ObjectStore::new();
-    store.apply(Source::Manifest, objects(&format!("{}---\n{claim}", pods.join("---\n"))), []);
+    store.apply(ObjectSource::Manifest, objects(&format!("{}---\n{claim}", pods.join("---\n"))), []);
     selinux_counts(&store, &Catalog, &node().with_selinux(context.map(str::to_owned)))
 }
 
@@ -590,7 +595,7 @@ fn labels_that_differ_are_errors_where_they_are_enforced_and_warnings_where_not(
     let one = [labelled_pod("a", "s0:c1", "")];
     let admitted = SelinuxCounts { admitted: [(key("RWOP"), 1)].into(), ..nothing() };
     assert_eq!(counts_of("[ReadWriteOncePod]", SHARED, &one, Some(CONTEXT)), admitted);
-    assert_eq!(counts_of(MANY, SHARED, &one, Some(CONTEXT)), nothing(), "mounted without a label, and nobody differs");
+    assert_eq!(counts_of(MANY, SHARED, &one, Some(CONTEXT)), nothing(), "mounted without a label, and no pod differs");
     assert_eq!(counts_of(MANY, SHARED, &two("MountOption"), None), nothing(), "a node without SELinux");
     assert_eq!(
         counts_of(MANY, "local: {path: /x}", &two("MountOption"), Some(CONTEXT)),

@@ -1,5 +1,5 @@
 use super::{objects, pod, pod_with, refusal};
-use crate::{Content, parse};
+use crate::{ObjectContent, parse};
 
 #[test]
 fn malformed_yaml_names_file_and_line() {
@@ -174,7 +174,7 @@ fn a_mount_option_that_a_volume_may_not_ask_for_is_named_with_its_line() {
 fn mount_options_are_each_by_itself_and_those_of_the_annotation_count_first() {
     let text = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv, annotations: {volume.beta.kubernetes.io/mount-options: 'hard,ro'}}\nspec: {local: {path: /x}, mountOptions: ['soft, sync', noatime]}\n";
     let options = |text: &str| match &objects(text)[0].content {
-        Content::PersistentVolume(volume) => volume.mount_options.clone(),
+        ObjectContent::PersistentVolume(volume) => volume.mount_options.clone(),
         _ => panic!("no PersistentVolume"),
     };
     assert_eq!(options(text), ["hard", "ro"]);

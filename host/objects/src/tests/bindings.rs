@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 use super::objects;
-use crate::{Kind, ObjectKey, ObjectStore, RetainedBindings, Source};
+use crate::{Kind, ObjectKey, ObjectSource, ObjectStore, RetainedBindings};
 
 fn volume(name: &str, size: &str, more: &str) -> String {
     format!(
@@ -17,7 +17,7 @@ fn claim(name: &str, size: &str, more: &str) -> String {
 
 fn store(text: &str) -> ObjectStore {
     let mut store = ObjectStore::new();
-    store.apply(Source::Manifest, objects(text), []);
+    store.apply(ObjectSource::Manifest, objects(text), []);
     store
 }
 
@@ -55,7 +55,7 @@ fn a_volume_kept_for_another_claim_is_refused_naming_both() {
 fn a_claim_made_again_does_not_get_the_old_ones_volume() {
     let kept = volume("pv", "1Gi", "claimRef: {name: c, uid: old}");
     let derived = store(&(kept.clone() + &claim("c", "1Gi", "volumeName: pv")));
-    assert_eq!(of(&derived, "c"), "pv", "nobody can name a derived uid");
+    assert_eq!(of(&derived, "c"), "pv", "no claim can name a derived uid");
     let given = store(&(kept + &claim("c", "1Gi", "volumeName: pv").replace("{name: c}", "{name: c, uid: new}")));
     assert!(of(&given, "c").starts_with("PV pv does not point to claim.UID"), "{}", of(&given, "c"));
 }
@@ -69,9 +69,9 @@ fn of_two_claims_that_name_one_volume_the_first_gets_it_and_keeps_it() {
         of(&store, "d"),
         "PVC is not bound: PersistentVolume pv is bound to claim default/c; one volume serves one claim"
     );
-    store.apply(Source::Manifest, objects(&claim("a", "1Gi", "volumeName: pv")), []);
+    store.apply(ObjectSource::Manifest, objects(&claim("a", "1Gi", "volumeName: pv")), []);
     assert_eq!(of(&store, "c"), "pv");
-    store.apply(Source::Manifest, vec![], [key("c")]);
+    store.apply(ObjectSource::Manifest, vec![], [key("c")]);
     assert_eq!(of(&store, "a"), "pv");
 }
 
@@ -124,9 +124,9 @@ fn a_selector_and_the_access_modes_are_honoured() {
 fn a_matched_claim_keeps_its_volume_when_a_better_one_comes() {
     let mut store = store(&(volume("big", "5Gi", "") + &claim("c", "1Gi", "")));
     assert_eq!(of(&store, "c"), "big");
-    store.apply(Source::Manifest, objects(&volume("right", "1Gi", "")), []);
+    store.apply(ObjectSource::Manifest, objects(&volume("right", "1Gi", "")), []);
     assert_eq!(of(&store, "c"), "big");
-    store.apply(Source::Manifest, vec![], [ObjectKey::persistent_volume("big")]);
+    store.apply(ObjectSource::Manifest, vec![], [ObjectKey::persistent_volume("big")]);
     assert_eq!(of(&store, "c"), "right");
 }
 
@@ -141,7 +141,8 @@ fn thousands_of_claims_each_get_a_volume_of_their_own() {
     assert!((0..2_000).all(|number| store.volume_of_claim(&key(&format!("c{number}"))).unwrap().is_ok()));
 }
 
-/// What a claim of this size, with these access modes and fields, gets that names a volume of 1 GiB with those fields.
+/// What a claim of this size, with these access modes and fields, gets that names a volume of 1 GiB
+/// with those fields.
 fn named(volume_more: &str, size: &str, modes: &str, claim_more: &str) -> String {
     let claim = claim("c", size, &format!("volumeName: pv, {claim_more}")).replacen("ReadWriteOnce", modes, 1);
     of(&store(&(volume("pv", "1Gi", volume_more) + &claim)), "c")
@@ -163,9 +164,9 @@ fn a_claim_that_names_a_volume_has_to_fit_it() {
         ("claimRef: {name: c}", "2Gi", ONCE, "", "requested PV is too small"),
         ("claimRef: {name: c}", "1Gi", ONCE, "volumeMode: Block", "incompatible volumeMode"),
     ] {
-        let told = named(volume_more, size, modes, claim_more);
-        assert!(told.starts_with("PVC is not bound: cannot bind to requested volume pv: "), "{told}");
-        assert!(told.contains(why), "{told} lacks {why}");
+        let message = named(volume_more, size, modes, claim_more);
+        assert!(message.starts_with("PVC is not bound: cannot bind to requested volume pv: "), "{message}");
+        assert!(message.contains(why), "{message} lacks {why}");
     }
     assert_eq!(named("storageClassName: fast", "500Mi", ONCE, "storageClassName: fast"), "pv", "a smaller claim fits");
 }
@@ -173,7 +174,7 @@ fn a_claim_that_names_a_volume_has_to_fit_it() {
 #[test]
 fn a_bound_claim_may_ask_for_more_than_its_volume_has() {
     let mut bound = store(&(volume("pv", "1Gi", "") + &claim("c", "1Gi", "volumeName: pv")));
-    bound.apply(Source::Manifest, objects(&claim("c", "2Gi", "volumeName: pv")), []);
+    bound.apply(ObjectSource::Manifest, objects(&claim("c", "2Gi", "volumeName: pv")), []);
     assert_eq!(of(&bound, "c"), "pv");
     let larger = claim("c", "2Gi", "volumeName: pv");
     let by_status = store(&(volume("pv", "1Gi", "") + &larger.replace("\nspec", "\nstatus: {phase: Bound}\nspec")));
@@ -189,23 +190,23 @@ fn a_claim_that_has_grown_keeps_its_volume_over_a_restart() {
     let larger = claim("c", "2Gi", "volumeName: pv");
     let mut before = store(&(pv.clone() + &claim("c", "1Gi", "volumeName: pv")));
     assert_eq!(before.retained_bindings().write(), None, "the objects say it");
-    before.apply(Source::Manifest, objects(&larger), []);
+    before.apply(ObjectSource::Manifest, objects(&larger), []);
     let kept = before.retained_bindings().write().unwrap();
 
     // The sources come one after the other.
     for order in [[&pv, &larger], [&larger, &pv]] {
         let mut after = ObjectStore::new();
         after.restore_bindings(RetainedBindings::read(&kept).unwrap());
-        after.apply(Source::Manifest, objects(&volume("other", "1Gi", "")), []);
+        after.apply(ObjectSource::Manifest, objects(&volume("other", "1Gi", "")), []);
         for text in order {
-            after.apply(Source::Manifest, objects(text), []);
+            after.apply(ObjectSource::Manifest, objects(text), []);
         }
         assert_eq!(of(&after, "c"), "pv");
         assert_eq!(after.retained_bindings().write().as_ref(), Some(&kept));
         // One that goes and comes back is another claim.
-        after.apply(Source::Manifest, vec![], [key("c")]);
+        after.apply(ObjectSource::Manifest, vec![], [key("c")]);
         assert_eq!(after.retained_bindings().write(), None);
-        after.apply(Source::Manifest, objects(&larger), []);
+        after.apply(ObjectSource::Manifest, objects(&larger), []);
         assert!(of(&after, "c").contains("requested PV is too small"), "{}", of(&after, "c"));
     }
     assert!(RetainedBindings::read(b"{\"pv\": \"c\"}").is_err() && RetainedBindings::read(b"{").is_err());
@@ -216,8 +217,8 @@ fn a_claim_for_one_pod_never_gets_a_volume_for_several() {
     let claim = claim("c", "1Gi", "volumeName: pv")
         .replace("[ReadWriteOnce]", "[ReadWriteOncePod]")
         .replace("\nspec", "\nstatus: {phase: Bound}\nspec");
-    let told = of(&store(&(volume("pv", "1Gi", "") + &claim)), "c");
-    assert!(told.contains("the claim asks for ReadWriteOncePod"), "{told}");
+    let message = of(&store(&(volume("pv", "1Gi", "") + &claim)), "c");
+    assert!(message.contains("the claim asks for ReadWriteOncePod"), "{message}");
     let single = volume("pv", "1Gi", "").replace("[ReadWriteOnce]", "[ReadWriteOncePod]");
     assert_eq!(of(&store(&(single + &claim)), "c"), "pv");
 }
@@ -226,6 +227,6 @@ fn a_claim_for_one_pod_never_gets_a_volume_for_several() {
 fn a_volume_that_is_being_deleted_is_not_bound() {
     let deleted =
         volume("pv", "1Gi", "").replace("{name: pv,", "{name: pv, deletionTimestamp: '2026-01-01T00:00:00Z',");
-    let told = of(&store(&(deleted + &claim("c", "1Gi", "volumeName: pv"))), "c");
-    assert!(told.contains("the volume is marked for deletion"), "{told}");
+    let message = of(&store(&(deleted + &claim("c", "1Gi", "volumeName: pv"))), "c");
+    assert!(message.contains("the volume is marked for deletion"), "{message}");
 }

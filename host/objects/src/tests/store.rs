@@ -1,14 +1,14 @@
 use std::sync::Arc;
 
 use super::{objects, pod, pod_with};
-use crate::{Applied, Kind, ObjectKey, ObjectStore, Source, parse};
+use crate::{Kind, ObjectKey, ObjectSource, ObjectStore, StoreEffects, parse};
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::new(Kind::Pod, "default", name)
 }
 
-fn add(store: &mut ObjectStore, text: &str) -> Applied {
-    store.apply(Source::Manifest, objects(text), [])
+fn add(store: &mut ObjectStore, text: &str) -> StoreEffects {
+    store.apply(ObjectSource::Manifest, objects(text), [])
 }
 
 fn names<'a>(keys: impl IntoIterator<Item = &'a ObjectKey>) -> Vec<&'a str> {
@@ -26,7 +26,7 @@ fn a_change_of_claim_or_volume_resolves_its_pods_alone() {
     assert_eq!(names(&add(&mut store, CLAIM).resolve), ["user"]);
     assert_eq!(names(&add(&mut store, VOLUME).resolve), ["user"]);
     assert_eq!(names(&add(&mut store, &VOLUME.replace("volumeHandle: h", "volumeHandle: i")).resolve), ["user"]);
-    let applied = store.apply(Source::Manifest, vec![], [ObjectKey::persistent_volume("pv")]);
+    let applied = store.apply(ObjectSource::Manifest, vec![], [ObjectKey::persistent_volume("pv")]);
     assert_eq!(names(&applied.resolve), ["user"]);
     assert!(applied.gone.is_empty());
 }
@@ -70,7 +70,7 @@ fn a_renamed_pod_that_keeps_its_uid_is_not_gone() {
     let mut store = ObjectStore::new();
     add(&mut store, &pod("a").replace("{name: a}", "{name: a, uid: one}"));
     let applied =
-        store.apply(Source::Manifest, objects(&pod("b").replace("{name: b}", "{name: b, uid: one}")), [key("a")]);
+        store.apply(ObjectSource::Manifest, objects(&pod("b").replace("{name: b}", "{name: b, uid: one}")), [key("a")]);
     assert!(applied.gone.is_empty(), "{applied:?}");
 }
 
@@ -78,23 +78,23 @@ fn a_renamed_pod_that_keeps_its_uid_is_not_gone() {
 fn the_source_that_had_the_object_first_keeps_it() {
     let mut store = ObjectStore::new();
     let request = parse("request", &pod("a")).unwrap().objects;
-    assert!(store.apply(Source::Api, request.clone(), []).conflicts.is_empty());
+    assert!(store.apply(ObjectSource::Api, request.clone(), []).conflicts.is_empty());
     let manifest = add(&mut store, &pod_with("a", "hostPath: {path: /x}"));
-    let told: Vec<_> = manifest.conflicts.iter().map(ToString::to_string).collect();
+    let conflicts: Vec<_> = manifest.conflicts.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        conflicts,
         ["test.yaml:1: Pod default/a is known from request:1 already; that one counts. Remove one of them"]
     );
     assert!(manifest.resolve.is_empty());
     // The folder's pod waited for its name.
-    let after = store.apply(Source::Api, vec![], [key("a")]);
+    let after = store.apply(ObjectSource::Api, vec![], [key("a")]);
     assert_eq!((names(&after.resolve), after.gone.len()), (vec!["a"], 0));
-    assert_eq!(store.source(&key("a")), Some(Source::Manifest));
-    assert!(store.check(Source::Api, request.first().unwrap()).is_err());
-    assert_eq!(store.apply(Source::Api, request, []).conflicts.len(), 1);
+    assert_eq!(store.source(&key("a")), Some(ObjectSource::Manifest));
+    assert!(store.check(ObjectSource::Api, request.first().unwrap()).is_err());
+    assert_eq!(store.apply(ObjectSource::Api, request, []).conflicts.len(), 1);
     // A source removes what is its own.
-    assert!(store.apply(Source::Api, vec![], [key("a")]).gone.is_empty());
-    assert_eq!(store.apply(Source::Manifest, vec![], [key("a")]).gone.len(), 1);
+    assert!(store.apply(ObjectSource::Api, vec![], [key("a")]).gone.is_empty());
+    assert_eq!(store.apply(ObjectSource::Manifest, vec![], [key("a")]).gone.len(), 1);
     assert_eq!(store.pods().count(), 0);
 }
 
@@ -106,8 +106,8 @@ fn a_uid_belongs_to_one_pod_whatever_the_source() {
             .unwrap()
             .objects
     };
-    store.apply(Source::Manifest, with_uid("a"), []);
-    let applied = store.apply(Source::Api, with_uid("b"), []);
+    store.apply(ObjectSource::Manifest, with_uid("a"), []);
+    let applied = store.apply(ObjectSource::Api, with_uid("b"), []);
     assert!(applied.conflicts.first().unwrap().to_string().contains("Pod default/b has the uid of Pod default/a"));
     assert!(store.pod(&key("b")).is_none());
 }
@@ -116,6 +116,6 @@ fn a_uid_belongs_to_one_pod_whatever_the_source() {
 fn an_unchanged_pod_is_shared_not_copied() {
     let mut store = ObjectStore::new();
     let all = objects(&pod("a"));
-    store.apply(Source::Manifest, all.clone(), []);
+    store.apply(ObjectSource::Manifest, all.clone(), []);
     assert!(Arc::ptr_eq(store.get(&key("a")).unwrap(), all.first().unwrap()));
 }

@@ -12,7 +12,7 @@ fn the_volume_of_a_missing_claim_is_deleted_only_after_the_grace() {
     let mut machine = bound(Reclaim::Delete).with_grace(HOUR);
     let first = look(&mut machine, 0, MISSING);
     assert_eq!(reasons(&first), ["ClaimMissing"]);
-    let Some(Command::Tell { message, object, .. }) = first.first() else { panic!("{first:?}") };
+    let Some(ProvisionerCommand::Emit { message, object, .. }) = first.first() else { panic!("{first:?}") };
     assert_eq!(object, "claim default/data");
     for words in
         [NAME, "since 1970-01-01 00:00:00 UTC", "at 1970-01-01 01:00:00 UTC", "volhost delete pvc default/data"]
@@ -68,30 +68,30 @@ fn a_clock_that_was_set_between_two_runs_changes_nothing_of_the_grace() {
 fn a_missing_claim_of_a_driver_that_hangs_does_not_keep_the_machine_awake() {
     let mut machine = bound(Reclaim::Delete).with_grace(HOUR);
     look(&mut machine, 0, MISSING);
-    let wants: Vec<Want> = (0..8).map(|n| want(&n.to_string(), MIB, Reclaim::Delete)).collect();
-    let standing = |record: &Record| if record.name == NAME { MISSING } else { WANTS };
-    assert_eq!(jobs(&machine.look(1, wants, standing)).len(), 8);
+    let wants: Vec<PendingClaim> = (0..8).map(|n| want(&n.to_string(), MIB, Reclaim::Delete)).collect();
+    let claim_state = |record: &ProvisionRecord| if record.name == NAME { MISSING } else { WANTS };
+    assert_eq!(jobs(&machine.look(1, wants, claim_state)).len(), 8);
     for now in [1, HOUR / 2, HOUR / 2 + 1, HOUR, 2 * HOUR] {
-        assert!(!deletes(&machine.look(now, Vec::new(), standing)));
+        assert!(!deletes(&machine.look(now, Vec::new(), claim_state)));
         assert_rests(&machine, now);
     }
     // The next end of a job lets it go on.
-    machine.ended(2 * HOUR, "pvc-uid-0", Outcome::Failed("no room".to_owned()));
-    let commands = machine.look(2 * HOUR, Vec::new(), standing);
-    assert_eq!(jobs(&commands), [(NAME.to_owned(), Step::Keep)], "the counted time is written down first");
-    machine.ended(2 * HOUR, NAME, Outcome::Done);
-    assert!(deletes(&machine.look(2 * HOUR, Vec::new(), standing)));
+    machine.ended(2 * HOUR, "pvc-uid-0", JobOutcome::Failed("no room".to_owned()));
+    let commands = machine.look(2 * HOUR, Vec::new(), claim_state);
+    assert_eq!(jobs(&commands), [(NAME.to_owned(), JobStep::Keep)], "the counted time is written down first");
+    machine.ended(2 * HOUR, NAME, JobOutcome::Done);
+    assert!(deletes(&machine.look(2 * HOUR, Vec::new(), claim_state)));
 }
 
 #[test]
 fn a_claim_whose_deletion_is_stated_while_it_is_missing_leaves_no_reminder() {
     for reclaim in [Reclaim::Delete, Reclaim::Retain] {
-        for standing in [MISSING, Standing::Missing { in_use: true }] {
+        for claim_state in [MISSING, ClaimState::Missing { in_use: true }] {
             let mut machine = bound(reclaim).with_grace(HOUR);
             look(&mut machine, 0, MISSING);
             assert!(machine.delete_claim("default", "data", None));
             for now in [1, 2, HOUR / 2, HOUR] {
-                look(&mut machine, now, standing);
+                look(&mut machine, now, claim_state);
                 assert_rests(&machine, now);
             }
         }
@@ -108,29 +108,30 @@ fn nothing_is_begun_for_a_claim_that_was_not_read_since_the_start() {
         record.missing_for = HOUR;
         let mut machine = Provisioner::restored(vec![record]).0.with_grace(HOUR);
         for now in [0, HOUR] {
-            assert_eq!(machine.look(now, Vec::new(), |_| Standing::Unread), []);
+            assert_eq!(machine.look(now, Vec::new(), |_| ClaimState::Unread), []);
             assert_eq!(machine.next_wake(), None);
         }
     }
 }
 
 proptest! {
-    /// Claims are missing, found, deleted, or not known, jobs end or hang: a look leaves no wake-up in the past.
+    /// Claims are missing, found, deleted, or not known, jobs end or hang: a look leaves no wake-up
+    /// in the past.
     #[test]
     fn a_look_leaves_nothing_to_wake_for_that_has_passed(
         steps in proptest::collection::vec((0_u64..2_000, 0_usize..6, any::<bool>(), any::<bool>()), 1..60)
     ) {
         let mut machine = bound(Reclaim::Retain).with_grace(HOUR);
-        let standings = [MISSING, Standing::Missing { in_use: true }, WANTS, Standing::Unknown, USED, MISSING];
+        let claim_states = [MISSING, ClaimState::Missing { in_use: true }, WANTS, ClaimState::Unknown, USED, MISSING];
         let mut now = 0;
-        for (seconds, standing, ends, fails) in steps {
+        for (seconds, claim_state, ends, fails) in steps {
             now += seconds * SECOND;
-            let standing = standings[standing];
-            machine.look(now, vec![want("data", MIB, Reclaim::Retain)], |_| standing);
+            let claim_state = claim_states[claim_state];
+            machine.look(now, vec![want("data", MIB, Reclaim::Retain)], |_| claim_state);
             prop_assert!(machine.next_wake().is_none_or(|at| at > now), "{:?} at {}", machine.next_wake(), now);
             let names: Vec<String> = machine.records().map(|record| record.name.clone()).collect();
             for name in names.iter().filter(|_| ends) {
-                let outcome = if fails { Outcome::NotBegun("it cannot".to_owned()) } else { Outcome::Done };
+                let outcome = if fails { JobOutcome::NotBegun("it cannot".to_owned()) } else { JobOutcome::Done };
                 machine.ended(now, name, outcome);
             }
         }

@@ -21,7 +21,8 @@ pub(crate) struct Stranger {
 }
 
 impl Stranger {
-    /// `answer` gets `METHOD PATH` and whether there was an `authorization`, and writes what it likes.
+    /// `answer` gets `METHOD PATH` and whether there was an `authorization`, and writes what it
+    /// likes.
     pub(crate) fn start(answer: impl Fn(&Asked, &mut TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -70,7 +71,7 @@ fn read(stream: &mut TcpStream) -> Option<Asked> {
     Some(Asked { line, authorization })
 }
 
-/// A whole answer. Whoever does not want it hangs up, which is no fault of the server's.
+/// A whole answer. A client that does not want it hangs up, which is no fault of the server's.
 pub(crate) fn say(stream: &mut TcpStream, status: &str, headers: &[(&str, &str)], body: &[u8]) {
     let mut head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.len());
     for (name, value) in headers {

@@ -14,10 +14,12 @@ pub(super) const CPU_SECONDS: &str = "VOLHOST_COMPILE_CPU_SECONDS";
 /// The child's exit code for a plugin that it refuses; its standard error says why.
 pub(super) const REFUSED: u8 = 3;
 
-/// Gives up all privileges, reads a component from standard input, and writes its compiled form to standard output.
+/// Gives up all privileges, reads a component from standard input, and writes its compiled form to
+/// standard output.
 ///
-/// This is the whole program of the compiler child: call it first thing in `main`, before threads, files or signal handlers exist.
-/// It writes to standard error why it failed. It never returns with the privileges it came with.
+/// This is the whole program of the compiler child: call it first thing in `main`, before threads,
+/// files or signal handlers exist. It writes to standard error why it failed. It never returns with
+/// the privileges it came with.
 #[must_use]
 pub fn compile_stdin_to_stdout(limits: &Limits) -> ExitCode {
     let given = std::env::var(CPU_SECONDS).ok().and_then(|seconds| seconds.parse().ok());
@@ -51,7 +53,8 @@ enum Failed {
 fn compile(limits: &Limits) -> Result<(), Failed> {
     let mut wasm = Vec::new();
     io::stdin().lock().take(limits.file_bytes).read_to_end(&mut wasm).map_err(Failed::Pipe)?;
-    // The whole of it first: the validator is stricter with malformed bytes than the translator behind it.
+    // The whole of it first: the validator is stricter with malformed bytes than the translator
+    // behind it.
     wasmparser::Validator::new().validate_all(&wasm).map_err(|error| Failed::Refused(error.into()))?;
     let engine = engine::compiling().map_err(Failed::Refused)?;
     let code = engine.precompile_component(&wasm).map_err(Failed::Refused)?;

@@ -4,7 +4,7 @@ use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::unistd::{Uid, chdir, chroot};
 use thiserror::Error;
-use volhost_process::{Limits, PrivilegeError, Privileges};
+use volhost_process::{PrivilegeError, Privileges, ProcessLimits};
 
 /// The user and group `nobody`, which own nothing.
 const NOBODY: u32 = 65534;
@@ -19,7 +19,8 @@ const NICE: i32 = 3;
 /// How many seconds after the signal that names the processor time as the cause (SIGXCPU) the
 /// kernel kills the process.
 const KILL_AFTER: u64 = 1;
-/// Open files: standard input, output and error, and not one more. No file, no socket can be opened.
+/// Open files: standard input, output and error, and not one more. No file, no socket can be
+/// opened.
 const OPEN_FILES: u64 = 3;
 
 /// The step that failed. The child then refuses to work.
@@ -38,8 +39,8 @@ pub(super) enum ConfineError {
     },
 }
 
-/// Makes this process as powerless as an ordinary program can be. Started without root it keeps its user, and still
-/// loses the rest; so it does in a user namespace that has no other user to become.
+/// Makes this process as powerless as an ordinary program can be. Started without root it keeps its
+/// user, and still loses the rest; so it does in a user namespace that has no other user to become.
 ///
 /// The kernel ends the process when it has used `cpu_seconds` of processor time.
 pub(super) fn confine(cpu_seconds: u64) -> Result<(), ConfineError> {
@@ -50,8 +51,8 @@ pub(super) fn confine(cpu_seconds: u64) -> Result<(), ConfineError> {
     }
     let can_become_nobody = Uid::effective().is_root() && is_mapped(NOBODY);
     if Uid::effective().is_root() {
-        // An empty folder of the kernel's as root folder. Where proc is not mounted, the missing right to open files
-        // has to do.
+        // An empty folder of the kernel's as root folder. Where proc is not mounted, the missing
+        // right to open files has to do.
         if let Err(errno) = chroot("/proc/self/fdinfo") {
             tracing::debug!(%errno, "the compiler keeps its root folder");
         }
@@ -63,7 +64,7 @@ pub(super) fn confine(cpu_seconds: u64) -> Result<(), ConfineError> {
         no_new_privileges: true,
         // The filter of system calls allows far less.
         no_namespaces: false,
-        limits: Limits {
+        limits: ProcessLimits {
             memory: Some(ADDRESS_SPACE),
             // Below, with two values.
             cpu_seconds: None,
@@ -75,8 +76,8 @@ pub(super) fn confine(cpu_seconds: u64) -> Result<(), ConfineError> {
     };
     privileges.enforce()?;
     chdir("/").map_err(at("leave its folder"))?;
-    // Nothing of it, which may be a plugin's bytes, in a core dump; and no tracing by others of its user. Last, because
-    // changing the user sets it anew.
+    // Nothing of it, which may be a plugin's bytes, in a core dump; and no tracing by others of its
+    // user. Last, because changing the user sets it anew.
     prctl::set_dumpable(false).map_err(at("forbid core dumps"))?;
     setrlimit(Resource::RLIMIT_CPU, cpu_seconds, cpu_seconds.saturating_add(KILL_AFTER))
         .map_err(at("limit its CPU time"))?;
@@ -86,7 +87,8 @@ pub(super) fn confine(cpu_seconds: u64) -> Result<(), ConfineError> {
     Ok(())
 }
 
-/// Returns whether a user id exists in this user namespace. Where that cannot be read, there is no such namespace.
+/// Returns whether a user id exists in this user namespace. Where that cannot be read, there is no
+/// such namespace.
 fn is_mapped(id: u32) -> bool {
     let Ok(map) = std::fs::read_to_string("/proc/self/uid_map") else {
         return true;

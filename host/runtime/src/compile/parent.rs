@@ -17,11 +17,12 @@ use crate::text::tame;
 /// How much of the child's error output is kept, in bytes.
 const SAID_BYTES: usize = 8192;
 
-/// How to start the compiler child: a program that does nothing but [`compile_stdin_to_stdout`](super::compile_stdin_to_stdout).
+/// How to start the compiler child: a program that does nothing but
+/// [`compile_stdin_to_stdout`](super::compile_stdin_to_stdout).
 #[derive(Debug, Clone)]
 pub struct Compiler {
-    /// The program, by absolute path: the host's own, as a rule. `/proc/self/exe` names it even after an upgrade has replaced
-    /// the file.
+    /// The program, by absolute path: the host's own, as a rule. `/proc/self/exe` names it even
+    /// after an upgrade has replaced the file.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
@@ -44,7 +45,7 @@ impl Compiler {
             stdout: Overflow::Killed { after: usize::try_from(limits.compiled_bytes).unwrap_or(usize::MAX) },
             stderr: Overflow::Dropped { after: SAID_BYTES },
         };
-        // Nothing of the host's environment, which may hold credentials.
+        // Nothing of the host's environment, which may contain credentials.
         let program =
             Program::new(&self.program).with_arguments(&self.args).with_variable(CPU_SECONDS, cpu_seconds.to_string());
         let ran = program.run_until_stopped(bounds, wasm, switch).map_err(|error| match error {

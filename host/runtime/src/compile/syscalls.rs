@@ -1,5 +1,6 @@
-//! What the compiler may call: memory, its three pipes, and its end. A filter of the kernel's (seccomp) refuses the rest, so that a plugin which
-//! took the compiler over could do nothing to the machine but compile wrongly.
+//! What the compiler may call: memory, its three pipes, and its end. A filter of the kernel's
+//! (seccomp) refuses the rest, so that a plugin which took the compiler over could do nothing to
+//! the machine but compile wrongly.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +40,7 @@ const ALLOWED: &[i64] = &[
 
 /// The step that failed. All system calls are then allowed still.
 #[derive(Debug, Error)]
-pub(super) enum FilterError {
+pub(super) enum CompilerFilterError {
     /// This processor is not known.
     #[error("{0}")]
     Processor(#[source] BackendError),
@@ -54,12 +55,12 @@ pub(super) enum FilterError {
 /// Refuses all other calls from here on.
 ///
 /// # Errors
-/// [`FilterError`].
-pub(super) fn allow_only_compiling() -> Result<(), FilterError> {
+/// [`CompilerFilterError`].
+pub(super) fn allow_only_compiling() -> Result<(), CompilerFilterError> {
     let rules = ALLOWED.iter().map(|call| (*call, Vec::new())).collect::<BTreeMap<_, _>>();
-    let arch = std::env::consts::ARCH.try_into().map_err(FilterError::Processor)?;
+    let arch = std::env::consts::ARCH.try_into().map_err(CompilerFilterError::Processor)?;
     let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    let filter = SeccompFilter::new(rules, refused, SeccompAction::Allow, arch).map_err(FilterError::Make)?;
-    let program: BpfProgram = filter.try_into().map_err(FilterError::Make)?;
-    apply_filter(&program).map_err(FilterError::Apply)
+    let filter = SeccompFilter::new(rules, refused, SeccompAction::Allow, arch).map_err(CompilerFilterError::Make)?;
+    let program: BpfProgram = filter.try_into().map_err(CompilerFilterError::Make)?;
+    apply_filter(&program).map_err(CompilerFilterError::Apply)
 }

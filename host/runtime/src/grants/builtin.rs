@@ -1,4 +1,5 @@
-//! What the plugins that come with volhost are granted: what each needs to do what it is for, and no more.
+//! What the plugins that come with volhost are granted: what each needs to do what it is for, and
+//! no more.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,15 +21,16 @@ const OVERLAYS: &str = "/var/lib/volhost-overlay";
 const LOOP_FILESYSTEMS: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs"];
 
 impl GrantPolicy {
-    /// Returns what the plugins that come with volhost need to do what Kubernetes says they do: `hostPath` and `local` volumes
-    /// may name any path of the host, the kinds that show objects may open those that
-    /// a volume names; `csi` may call every CSI driver that has registered, and `flex-volume` run every driver that the operator has installed;
-    /// the plugins `loop`, `image-file` and `overlay` have a folder of their own each, `/var/lib/volhost-loop`, `/var/lib/volhost-images` and
-    /// `/var/lib/volhost-overlay`. Restrict them with grants of your own under the
-    /// same names.
+    /// Returns what the plugins that come with volhost need to do what Kubernetes says they do:
+    /// `hostPath` and `local` volumes may name any path of the host, the kinds that show objects
+    /// may open those that a volume names; `csi` may call every CSI driver that has registered, and
+    /// `flex-volume` run every driver that the operator has installed; the plugins `loop`,
+    /// `image-file` and `overlay` have a folder of their own each, `/var/lib/volhost-loop`,
+    /// `/var/lib/volhost-images` and `/var/lib/volhost-overlay`. Restrict them with grants of your
+    /// own under the same names.
     ///
-    /// These grants, and names of the vendors `kubernetes.io` and `volhost.io`, belong to the files that `shipped` names and to no
-    /// others.
+    /// These grants, and names of the vendors `kubernetes.io` and `volhost.io`, belong to the files
+    /// that `shipped` names and to no others.
     #[must_use]
     pub fn builtin(shipped: ShippedPlugins) -> Self {
         let named = |names: &[&str]| names.iter().map(|name| Interface((*name).to_owned())).collect();

@@ -13,7 +13,7 @@ use volhost_model::quantity::{QuantityError, parse_bytes};
 use super::words::{CallTime, MountWord, Root};
 use crate::fuse_servers::{FuseServerBounds, FuseServerRights};
 
-/// Stands for the connection in a command line.
+/// Placeholder for the connection in a command line.
 pub(crate) const MOUNT_SLOT: &str = "mount";
 /// Why a part of the grant of FUSE servers is refused.
 #[derive(Debug, Error)]
@@ -77,16 +77,16 @@ const STOP: Duration = Duration::from_secs(10);
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct FuseServer {
     program: Root,
-    arguments: Vec<Words>,
+    arguments: Vec<ArgumentWords>,
     #[serde(default)]
     values: BTreeMap<String, BTreeSet<Pattern>>,
     #[serde(default)]
-    environment: BTreeMap<Variable, Plain>,
+    environment: BTreeMap<VariableName, Plain>,
     user: Option<u32>,
     group: Option<u32>,
     #[serde(default)]
-    capabilities: BTreeSet<Right>,
-    memory: Option<Bytes>,
+    capabilities: BTreeSet<ServerCapability>,
+    memory: Option<ByteSize>,
     open_files: Option<NonZeroU64>,
     start_time: Option<CallTime>,
     stop_time: Option<CallTime>,
@@ -106,7 +106,7 @@ pub(super) struct FuseServersTable(pub(super) BTreeMap<String, FuseServer>);
 /// A word of a command line, or several that belong together.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
-enum Words {
+enum ArgumentWords {
     One(Word),
     Together(Vec<Word>),
 }
@@ -133,7 +133,7 @@ struct Pattern(String);
 /// The name of a variable.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
-struct Variable(String);
+struct VariableName(String);
 
 /// A text without a zero byte.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -142,12 +142,12 @@ struct Plain(String);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-struct Bytes(u64);
+struct ByteSize(u64);
 
 /// A right of root's over files; there is no other that a FUSE server can keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Right {
+enum ServerCapability {
     Chown,
     DacOverride,
     DacReadSearch,
@@ -185,11 +185,12 @@ impl FuseServer {
         FuseServerBounds { start: time(self.start_time, START), stop: time(self.stop_time, STOP) }
     }
 
-    /// The command line, in groups that are left out when one of their slots is not filled in; true for one that must not be.
+    /// The command line, in groups that are left out when one of their slots is not filled in; true
+    /// for one that must not be.
     pub(crate) fn command_line(&self) -> impl Iterator<Item = (&[Word], bool)> {
         self.arguments.iter().map(|words| match words {
-            Words::One(word) => (std::slice::from_ref(word), true),
-            Words::Together(words) => (words.as_slice(), false),
+            ArgumentWords::One(word) => (std::slice::from_ref(word), true),
+            ArgumentWords::Together(words) => (words.as_slice(), false),
         })
     }
 
@@ -248,7 +249,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-impl Right {
+impl ServerCapability {
     fn set(self) -> CapabilitySet {
         match self {
             Self::Chown => CapabilitySet::CHOWN,
@@ -296,7 +297,7 @@ impl TryFrom<String> for Word {
     }
 }
 
-impl TryFrom<String> for Variable {
+impl TryFrom<String> for VariableName {
     type Error = FuseGrantError;
     fn try_from(name: String) -> Result<Self, FuseGrantError> {
         // What begins so makes the loader run something else than the program.
@@ -316,7 +317,7 @@ impl TryFrom<String> for Plain {
     }
 }
 
-impl TryFrom<String> for Bytes {
+impl TryFrom<String> for ByteSize {
     type Error = FuseGrantError;
     fn try_from(text: String) -> Result<Self, FuseGrantError> {
         match parse_bytes(&text) {

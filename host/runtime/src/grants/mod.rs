@@ -1,4 +1,5 @@
-//! What the operator allows each plugin. A plugin's right is what it imports *and* what it is granted.
+//! What the operator allows each plugin. A plugin's right is what it imports *and* what it is
+//! granted.
 
 mod builtin;
 mod fuse;
@@ -24,7 +25,7 @@ use sources::SourceName;
 pub use sources::SourceRight;
 pub(crate) use sources::is_source;
 pub(crate) use words::EVERY_FLEX_DRIVER;
-use words::{CallTime, Digest, DriverName, FlexDriverName, Interface, Memory, MountWord, Root};
+use words::{CallTime, DriverName, FlexDriverName, Interface, Memory, MountWord, Root, Sha256Hex};
 
 /// The grants of all plugins, by plugin name: the `[grants]` table of the configuration file.
 ///
@@ -90,7 +91,7 @@ pub struct Grant {
     call_time: Option<CallTime>,
     concurrency: Option<std::num::NonZeroUsize>,
     sources: BTreeSet<SourceName>,
-    sha256: Vec<Digest>,
+    sha256: Vec<Sha256Hex>,
 }
 
 impl GrantPolicy {
@@ -101,7 +102,8 @@ impl GrantPolicy {
         self
     }
 
-    /// The interfaces that the plugin of this name is granted, whatever its content, in the contract's order.
+    /// The interfaces that the plugin of this name is granted, whatever its content, in the
+    /// contract's order.
     #[must_use]
     pub fn granted_to(&self, name: &PluginName) -> Vec<&'static str> {
         let Some(grant) = self.named(name) else { return Vec::new() };
@@ -139,14 +141,15 @@ impl GrantPolicy {
         self.grants.values().any(|grant| grant.pins(digest)) || self.shipped.check_digest(digest).is_ok()
     }
 
-    /// Returns whether the operator's grant of this plugin is for the first content that uses it: it names none.
+    /// Returns whether the operator's grant of this plugin is for the first content that uses it:
+    /// it names none.
     #[must_use]
     pub fn binds(&self, name: &PluginName) -> bool {
         !is_reserved(vendor(name)) && self.grants.get(name).is_some_and(|grant| grant.sha256.is_empty())
     }
 
-    /// Returns whether at most one content may have this name, so that no other file has to be waited for: the operator names
-    /// one, or names none and the vendor is volhost's own.
+    /// Returns whether at most one content may have this name, so that no other file has to be
+    /// waited for: the operator names one, or names none and the vendor is volhost's own.
     #[must_use]
     pub fn settles_name(&self, name: &PluginName) -> bool {
         match self.grants.get(name).map_or(0, |grant| grant.sha256.len()) {
@@ -162,7 +165,8 @@ impl GrantPolicy {
         pinned.unwrap_or_default().join(", ")
     }
 
-    /// Returns what the plugin of this name and content is granted; nothing when the operator did not name it, or named another content.
+    /// Returns what the plugin of this name and content is granted; nothing when the operator did
+    /// not name it, or named another content.
     pub(crate) fn of(&self, name: &PluginName, digest: &str) -> Granted<'_> {
         let own = self.grants.get(name);
         let pinned = own.is_some_and(|grant| grant.pins(digest));
@@ -188,7 +192,8 @@ impl GrantPolicy {
 /// The answer of [`GrantPolicy::of`].
 #[derive(Debug)]
 pub(crate) enum Granted<'a> {
-    /// The name belongs to plugins that come with volhost, and this content is none of them: why not.
+    /// The name belongs to plugins that come with volhost, and this content is none of them: why
+    /// not.
     NotItsName(NotShipped),
     /// The operator granted nothing to this name.
     Nothing,

@@ -1,4 +1,5 @@
-//! What a plugin that was let in may reach, and how much it may use: its grant, as the host functions ask for it.
+//! What a plugin that was let in may reach, and how much it may use: its grant, as the host
+//! functions ask for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
 //! The plugins that come with volhost, known by the SHA-256 of their files.
 //!
-//! The build writes the list (`volhost-plugin-build`), one line for each plugin as `sha256sum` prints it. The list is
-//! as powerful as the program: it decides whose file gets the built-in grants and the names of the reserved vendors.
+//! The build writes the list (`volhost-plugin-build`), one line for each plugin as `sha256sum`
+//! prints it. The list is as powerful as the program: it decides whose file gets the built-in
+//! grants and the names of the reserved vendors.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
@@ -95,8 +96,8 @@ pub enum NotShipped {
 /// Where to learn which files are the plugins that come with volhost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShippedPlugins {
-    /// The first of these lists that exists. It is read whenever a plugin is loaded, so that a build or an upgrade
-    /// takes effect at once.
+    /// The first of these lists that exists. It is read whenever a plugin is loaded, so that a
+    /// build or an upgrade takes effect at once.
     Listed(Vec<PathBuf>),
     /// Files of these digests.
     Known(BTreeSet<String>),
@@ -110,7 +111,8 @@ impl Default for ShippedPlugins {
 }
 
 impl ShippedPlugins {
-    /// Looks for the list beside the running program: where it is installed, and where the build writes it.
+    /// Looks for the list beside the running program: where it is installed, and where the build
+    /// writes it.
     #[must_use]
     pub fn beside_program() -> Self {
         let program = fs::read_link(PROGRAM).unwrap_or_default();
@@ -118,8 +120,8 @@ impl ShippedPlugins {
         Self::Listed(vec![above.join(INSTALLED).join(SHIPPED_LIST), above.join(SHIPPED_LIST)])
     }
 
-    /// Checks that the list can be used. A list that does not exist is no error unless it was named: then no plugin
-    /// has built-in grants.
+    /// Checks that the list can be used. A list that does not exist is no error unless it was
+    /// named: then no plugin has built-in grants.
     ///
     /// # Errors
     /// [`ShippedListError`].

@@ -47,7 +47,8 @@ const KUBERNETES: [&str; 31] = [
 pub enum SourceRight {
     /// The operator granted it to this plugin.
     Granted,
-    /// The plugin comes with volhost, or has the operator's leave to take the name of one that does.
+    /// The plugin comes with volhost, or has the operator's leave to take the name of one that
+    /// does.
     Shipped,
     /// No grant reserves the source: it belongs to the plugin that serves it first.
     Open,

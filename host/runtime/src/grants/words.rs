@@ -72,7 +72,7 @@ pub(super) struct FlexDriverName(pub(super) String);
 /// A SHA-256 in lower-case hex.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct Digest(pub(super) String);
+pub(super) struct Sha256Hex(pub(super) String);
 
 impl TryFrom<String> for Interface {
     type Error = WordError;
@@ -119,7 +119,7 @@ impl TryFrom<String> for FlexDriverName {
     }
 }
 
-impl TryFrom<String> for Digest {
+impl TryFrom<String> for Sha256Hex {
     type Error = WordError;
     fn try_from(digest: String) -> Result<Self, WordError> {
         if is_digest(&digest) {

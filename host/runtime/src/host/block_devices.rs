@@ -1,4 +1,5 @@
-//! `block-devices`: devices of the node, within the operator's grant. What was opened is checked, not what was written.
+//! `block-devices`: devices of the node, within the operator's grant. What was opened is checked,
+//! not what was written.
 
 use std::path::Path;
 use std::sync::Arc;

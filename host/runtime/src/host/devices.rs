@@ -1,4 +1,5 @@
-//! `devices`: block devices and attachments. A handle here is the right to use the device; the grant was checked when it was made.
+//! `devices`: block devices and attachments. A handle here is the right to use the device; the
+//! grant was checked when it was made.
 
 use std::sync::Arc;
 

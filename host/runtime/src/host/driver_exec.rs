@@ -1,5 +1,5 @@
-//! `driver-exec`: drivers within the operator's grant, run by name. Secrets go into their arguments here, and are taken out of what they
-//! write.
+//! `driver-exec`: drivers within the operator's grant, run by name. Secrets go into their arguments
+//! here, and are taken out of what they write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,7 +67,8 @@ fn redact_value(value: Value, secrets: &[String]) -> Value {
     }
 }
 
-/// Which secret a volume names: namespace and name. Only who makes PersistentVolumes may name another namespace than the pod's.
+/// Which secret a volume names: namespace and name. Only who makes PersistentVolumes may name
+/// another namespace than the pod's.
 fn secret_of(spec: &VolumeSpec, pod_namespace: &str) -> Option<(String, String)> {
     let given = |path: &str| spec.parameter(path).filter(|text| !text.is_empty());
     let namespace = spec.persistent_volume.as_ref().and_then(|_| given("secretRef.namespace"));

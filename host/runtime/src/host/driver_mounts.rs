@@ -1,4 +1,4 @@
-//! `driver-mounts`: paths for drivers outside, and the look at what they did there.
+//! `driver-mounts`: paths for external drivers, and the look at what they did there.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::target::{Place, Target};
 
 /// The mode of the folders that a driver finds, as the kubelet's.
 const FOLDER_MODE: u32 = 0o750;
-/// How many of the mounts that appeared elsewhere a message names.
+/// How many of the mounts that appeared at other paths a message names.
 const NAMED: usize = 3;
 
 /// The file with a volume's note, in its private folder.
@@ -80,14 +80,18 @@ fn nothing_mounted(path: &str, entry: Entry, appeared: &[MountInfo]) -> types::E
     };
     let named: Vec<String> =
         appeared.iter().take(NAMED).map(|mount| format!("{} at {}", mount.fs_type, mount.point.display())).collect();
-    let elsewhere = match appeared.len() {
+    let others = match appeared.len() {
         0 => String::new(),
         count if count > NAMED => {
-            format!("; meanwhile appeared elsewhere: {} and {} more", named.join(", "), count.saturating_sub(NAMED))
+            format!(
+                "; meanwhile appeared at other paths: {} and {} more",
+                named.join(", "),
+                count.saturating_sub(NAMED)
+            )
         }
-        _ => format!("; meanwhile appeared elsewhere: {}", named.join(", ")),
+        _ => format!("; meanwhile appeared at other paths: {}", named.join(", ")),
     };
-    types::Error::NotFound(format!("the driver has mounted nothing at {path}: {found}{elsewhere}"))
+    types::Error::NotFound(format!("the driver has mounted nothing at {path}: {found}{others}"))
 }
 
 impl Host for State {

@@ -25,7 +25,8 @@ impl From<KernelError> for HostError {
     }
 }
 
-/// A full table is a passed limit; everything else about handles, wasmtime has checked before, so that it is a defect.
+/// A full table is a passed limit; everything else about handles, wasmtime has checked before, so
+/// that it is a defect.
 pub(crate) fn handle_error(error: &ResourceTableError) -> Abort {
     match error {
         ResourceTableError::Full => Abort::limit("more handles at once than it may have"),

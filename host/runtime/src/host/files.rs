@@ -1,4 +1,5 @@
-//! `files`: small files in a volume. Contents that the host keeps go from the object to the file and never into the sandbox.
+//! `files`: small files in a volume. Contents that the host keeps go from the object to the file
+//! and never into the sandbox.
 
 use std::collections::BTreeMap;
 
@@ -26,11 +27,13 @@ fn invalid(text: String) -> HostError {
     HostError::Plugin(types::Error::InvalidArgument(text))
 }
 
-/// The most files with one content that the host keeps. Their number must not reveal how long it is.
+/// The most files with one content that the host keeps. Their number must not reveal how long it
+/// is.
 const FILES_OF_ONE: usize = 8;
-/// The least that a mount must be able to hold on which contents are shown that the host keeps, in bytes: twice the most that a volume can
-/// show, old files and new, however the file system rounds their sizes. On a smaller one, whether it is full reveals how long they are: one in
-/// memory is grown first, and on others they are not shown.
+/// The smallest capacity of a mount on which contents are shown that the host keeps, in bytes:
+/// twice the most that a volume can show, old files and new, however the file system rounds their
+/// sizes. On a smaller one, whether it is full reveals how long they are: one in memory is grown
+/// first, and on others they are not shown.
 const ROOM: u64 = 512 << 20;
 
 impl Payload {
@@ -52,8 +55,9 @@ impl Payload {
         Ok(())
     }
 
-    /// The same with a content that the host keeps. What is refused depends on which contents the plugin puts where, but for one limit: all of
-    /// them together must be no more than what a volume can show.
+    /// The same with a content that the host keeps. What is refused depends on which contents the
+    /// plugin puts where, but for one limit: all of them together must be no more than what a
+    /// volume can show.
     fn keep(&mut self, path: String, content: &Content, mode: u32, most: (usize, usize)) -> Result<(), HostError> {
         let (most_bytes, most_files) = most;
         let shown = tame(&path, SHOWN_BYTES);
@@ -216,7 +220,8 @@ impl HostPayload for State {
                     return Err(HostError::Plugin(types::Error::Precondition(text)));
                 }
             }
-            // Whether anything changed is not for the plugin: it could guess what the files contained.
+            // Whether anything changed is not for the plugin: it could guess what the files
+            // contained.
             state.kernel.publish_payload(&target.parent, &target.name, &payload)?;
             Ok(())
         })

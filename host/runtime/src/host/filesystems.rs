@@ -1,4 +1,5 @@
-//! `filesystems`: what is on a device, and mounting it. The handle of the device is the right to do so.
+//! `filesystems`: what is on a device, and mounting it. The handle of the device is the right to do
+//! so.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! `fuse-servers`: programs within the operator's grant that serve file systems. The command line is the operator's; here its slots are
-//! filled in, and what an argument must not contain is refused.
+//! `fuse-servers`: programs within the operator's grant that serve file systems. The command line
+//! is the operator's; here its slots are filled in, and what an argument must not contain is
+//! refused.
 
 use std::collections::BTreeMap;
 

@@ -17,10 +17,12 @@ use volhost_model::drivers::DriverFailure;
 
 /// The most of a request that the plugin writes, in bytes.
 const REQUEST_BYTES: usize = 1 << 20;
-/// The most contents of a request that the host keeps: a volume names some secrets, with some keys each. Their number is bounded and not their
-/// length, which the plugin could measure by what it adds itself.
+/// The most contents of a request that the host keeps: a volume names some secrets, with some keys
+/// each. Their number is bounded and not their length, which the plugin could measure by what it
+/// adds itself.
 const MOST_CONTENTS: usize = 64;
-/// The largest request with its contents, in bytes; objects have a MiB at the most. Beyond it the call ends.
+/// The largest request with its contents, in bytes; objects have a MiB at the most. Beyond it the
+/// call ends.
 const LARGEST: usize = 64 << 20;
 /// The longest that a call may wait.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -112,7 +114,8 @@ impl HostRequest for State {
             return Err(Abort::limit("a request to a driver of more than 64 MiB").into());
         }
         (request.written, request.contents) = (written, contents);
-        // Messages are merged field by field, and the entries of a map are fields that repeat: at the end is as good as anywhere.
+        // Messages are merged field by field, and the entries of a map are fields that repeat: at
+        // the end is as good as anywhere.
         bytes::encode(field, &entry, &mut request.message);
         Ok(())
     }

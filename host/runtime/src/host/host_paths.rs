@@ -1,4 +1,5 @@
-//! `host-paths`: paths of the host, within the operator's grant. The kernel layer checks what was opened, not what was written.
+//! `host-paths`: paths of the host, within the operator's grant. The kernel layer checks what was
+//! opened, not what was written.
 
 use std::path::{Path, PathBuf};
 
@@ -15,11 +16,12 @@ use crate::text::tame;
 /// How much of a path a message shows, in bytes.
 const SHOWN_BYTES: usize = 256;
 
-type Open = fn(&dyn Kernel, &Path, &[PathBuf]) -> Result<volhost_kernel::MountSource, KernelError>;
+type OpenFn = fn(&dyn Kernel, &Path, &[PathBuf]) -> Result<volhost_kernel::MountSource, KernelError>;
 
 impl State {
-    /// Opens or creates `path` by `open`, and says so while it takes its time: a path may lie on a server that does not answer.
-    fn open_host_path(&mut self, what: &str, path: &str, open: Open) -> Result<Resource<MountSource>, HostError> {
+    /// Opens or creates `path` by `open`, and says so while it takes its time: a path may lie on a
+    /// server that does not answer.
+    fn open_host_path(&mut self, what: &str, path: &str, open: OpenFn) -> Result<Resource<MountSource>, HostError> {
         let shown = tame(path, SHOWN_BYTES);
         if self.reach.host_paths.is_empty() {
             let text = format!(

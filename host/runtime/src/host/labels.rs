@@ -14,7 +14,8 @@ impl State {
     /// A plugin's options of a file system, with the label of the volume that the call is about.
     ///
     /// # Errors
-    /// `invalid-argument` for an option that names a label itself; `permission-denied` for what is not granted.
+    /// `invalid-argument` for an option that names a label itself; `permission-denied` for what is
+    /// not granted.
     pub(super) fn labelled(&self, fs_type: &str, options: Vec<WitOption>) -> Result<Vec<FsOption>, HostError> {
         self.may_mount(Some(fs_type), options.iter().map(|option| option.key.as_str()))?;
         if let Some(option) = options.iter().find(|option| is_label(&option.key)) {

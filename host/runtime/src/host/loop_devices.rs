@@ -81,7 +81,8 @@ impl Host for State {
                 state.reach.give_loop_back(&path);
                 return Ok(None);
             };
-            // One that an earlier volhost made counts once it is found; it is there whether or not it fits.
+            // One that an earlier volhost made counts once it is found; it is there whether or not
+            // it fits.
             let _ = state.reach.take_loop(&path);
             Ok(Some(state.push_device(device)?))
         })
@@ -90,7 +91,7 @@ impl Host for State {
     fn remove(&mut self, path: String) -> Result<(), HostError> {
         self.change(at("loop-devices.remove", &path), |state| {
             let file = match state.kernel.open_host_path(Path::new(&path), &state.reach.loop_files) {
-                // Nothing is over a file that is gone, as far as anyone can name it.
+                // A file that is gone has no name, so no device over it is found.
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     state.reach.give_loop_back(&path);
                     return Ok(());

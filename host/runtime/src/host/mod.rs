@@ -1,7 +1,8 @@
-//! The host's side of every import, one file an interface, and what they share: the [`State`] of one call and its errors.
+//! The host's side of every import, one file an interface, and what they share: the [`State`] of
+//! one call and its errors.
 //!
-//! A function here trusts nothing it is given. It answers with the contract's `error` what a plugin may run into, and ends
-//! the call only where a limit is passed or the contract broken.
+//! A function here trusts nothing it is given. It answers with the contract's `error` what a plugin
+//! may run into, and ends the call only where a limit is passed or the contract broken.
 
 mod block_devices;
 mod devices;

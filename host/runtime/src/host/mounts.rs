@@ -1,5 +1,5 @@
-//! `mounts`: handles of kernel objects. A detached mount that is dropped is discarded by the kernel, so that whatever ends
-//! a call, nothing stays but what was attached.
+//! `mounts`: handles of kernel objects. A detached mount that is dropped is discarded by the
+//! kernel, so that whatever ends a call, nothing stays but what was attached.
 
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! `config-maps`, `secrets`, `service-account-tokens` and `cluster-trust-bundles`: objects that the volume names, as contents that the
-//! plugin cannot see.
+//! `config-maps`, `secrets`, `service-account-tokens` and `cluster-trust-bundles`: objects that the
+//! volume names, as contents that the plugin cannot see.
 
 use std::sync::Arc;
 

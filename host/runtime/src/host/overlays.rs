@@ -1,4 +1,5 @@
-//! `overlays`: folders laid on one another. The handles are the right to use the folders; the grants were checked when they were made.
+//! `overlays`: folders laid on one another. The handles are the right to use the folders; the
+//! grants were checked when they were made.
 
 use volhost_kernel::FsOption;
 use wasmtime::component::Resource;

@@ -1,4 +1,4 @@
-//! Tells users of a walk over a volume's files that takes long, and what would make it shorter.
+//! Reports a walk over a volume's files that takes long, and what would make it shorter.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -18,7 +18,7 @@ use crate::fuse_servers::Started;
 use crate::grants::Reach;
 use crate::host_calls::HostCallVerdict;
 use crate::limits::{Limits, MemoryMeter};
-use crate::redaction::Secrets;
+use crate::redaction::CallSecrets;
 use crate::sink::LogLevel;
 use crate::text::tame;
 use crate::trace;
@@ -48,7 +48,7 @@ pub(crate) struct State {
     /// Of which secret how many keys were used, for the log.
     pub(crate) secrets_used: BTreeMap<String, usize>,
     /// The values that were used, so that no text shows them.
-    pub(crate) secrets: Secrets,
+    pub(crate) secrets: CallSecrets,
     /// The path of the device whose file system was mounted.
     pub(crate) mounted_device: Option<PathBuf>,
     /// The SELinux label that what the call mounts is to have.
@@ -95,7 +95,7 @@ impl State {
             payload_bytes: limits.payload_bytes,
             payload_files: limits.payload_files,
             secrets_used: BTreeMap::new(),
-            secrets: Secrets::default(),
+            secrets: CallSecrets::default(),
             mounted_device: None,
             selinux_label: None,
             watched_size: None,
@@ -207,7 +207,8 @@ impl State {
         self.table.push(object).map_err(|error| handle_error(&error))
     }
 
-    /// A text of a plugin or a driver for people: without the secrets that the call has used, on one line, cut to `limit` bytes.
+    /// A text of a plugin or a driver for people: without the secrets that the call has used, on
+    /// one line, cut to `limit` bytes.
     pub(crate) fn shown(&self, text: &str, limit: usize) -> String {
         tame(&self.secrets.redact(text, limit), limit)
     }

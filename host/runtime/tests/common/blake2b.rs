@@ -1,5 +1,5 @@
-//! BLAKE2b with 64 bytes of digest and no key (RFC 7693), for signatures that tests make. A crate for it would change the features of those that
-//! the host is built with.
+//! BLAKE2b with 64 bytes of digest and no key (RFC 7693), for signatures that tests make. A crate
+//! for it would change the features of those that the host is built with.
 
 const START: [u64; 8] = [
     0x6a09_e667_f3bc_c908,

@@ -1,8 +1,9 @@
 //! Tiny plugins, written in WebAssembly text and encoded as components against the real contract.
 //!
-//! A body is the inside of a core function. `describe` returns nothing; `identify`, `publish` and `unpublish` return the address of a
-//! result, for which there are: `$ok`, `$err` (case, address, length), and `$answer`, where host functions put theirs.
-//! Locals: `$volume`, `$pod`, `$target`, `$form`.
+//! A body is the inside of a core function. `describe` returns nothing; `identify`, `publish` and
+//! `unpublish` return the address of a result, for which there are: `$ok`, `$err` (case, address,
+//! length), and `$answer`, where host functions put theirs. Locals: `$volume`, `$pod`, `$target`,
+//! `$form`.
 
 use std::path::Path;
 
@@ -86,7 +87,8 @@ impl Default for Guest {
     }
 }
 
-/// `(i32.const ADDRESS) (i32.const LENGTH)` of the strings that bodies use, and the data that holds them.
+/// `(i32.const ADDRESS) (i32.const LENGTH)` of the strings that bodies use, and the data that holds
+/// them.
 #[derive(Default)]
 pub struct Texts {
     data: String,

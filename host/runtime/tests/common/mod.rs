@@ -1,4 +1,5 @@
-//! What the runtime's tests share: guests written in WebAssembly text, and a host in memory to load them.
+//! What the runtime's tests share: guests written in WebAssembly text, and a host in memory to load
+//! them.
 #![allow(dead_code, unreachable_pub, reason = "the daemon's tests include `guest`, too, and use the rest")]
 
 pub mod blake2b;

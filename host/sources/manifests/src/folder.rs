@@ -1,5 +1,5 @@
-//! A folder of manifests, read again and again. Says after each reading what has changed, and forgets nothing that is not known to be
-//! gone (rule R2).
+//! A folder of manifests, read again and again. Says after each reading what has changed, and
+//! forgets nothing that is not known to be gone (rule R2).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,16 +10,18 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 
 use super::grace::Grace;
-use super::listing::{self, FileText, Stamp};
+use super::listing::{self, FileText, ManifestStamp};
 use volhost_objects::changes::{Changes, Problem};
 use volhost_objects::error::ManifestError;
 use volhost_objects::key::ObjectKey;
 use volhost_objects::object::Object;
 use volhost_objects::parse::{Parsed, parse};
 
-/// How often a folder that changes while it is read is read over before what was seen first stays for now.
+/// How often a folder that changes while it is read is read over before what was seen first stays
+/// for now.
 const MAX_TRIES: usize = 5;
-/// Two writes within one tick of the kernel's clock give a file the same stamp. A stamp this young is not relied on.
+/// Two writes within one tick of the kernel's clock give a file the same stamp. A stamp this young
+/// is not relied on.
 const STAMP_AGE: Duration = Duration::from_millis(50);
 
 /// The interval at which a file is checked again that is being written.
@@ -54,7 +56,7 @@ pub struct ManifestFolder {
 #[derive(Debug, Clone, Default)]
 struct FileState {
     /// None: read it again next time.
-    stamp: Option<Stamp>,
+    stamp: Option<ManifestStamp>,
     objects: Vec<Arc<Object>>,
     /// Why the last reading failed.
     error: Option<String>,
@@ -63,7 +65,7 @@ struct FileState {
 
 /// One look at the folder, not yet believed.
 pub(super) struct Scan {
-    listing: io::Result<BTreeMap<String, Option<Stamp>>>,
+    listing: io::Result<BTreeMap<String, Option<ManifestStamp>>>,
     /// The mount that was listed.
     mount: Option<u64>,
     /// Files are gone that another listing did not confirm.
@@ -74,12 +76,13 @@ pub(super) struct Scan {
 }
 
 struct Reading {
-    stamp: Option<Stamp>,
+    stamp: Option<ManifestStamp>,
     result: Result<Parsed, ManifestError>,
 }
 
 impl ManifestFolder {
-    /// A folder that has not been read yet. Does no I/O: whether the path can be read is what readings report.
+    /// A folder that has not been read yet. Does no I/O: whether the path can be read is what
+    /// readings report.
     pub fn open(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -96,8 +99,8 @@ impl ManifestFolder {
         }
     }
 
-    /// Keeps what vanishes from the folder for this long, for it may be put back; and takes a folder that is empty when it is read
-    /// first for read only when it has been empty for so long.
+    /// Keeps what vanishes from the folder for this long, for it may be put back; and takes a
+    /// folder that is empty when it is read first for read only when it has been empty for so long.
     #[must_use]
     pub fn with_grace(self, time: Duration) -> Self {
         Self { grace: Grace::new(time), ..self }
@@ -120,20 +123,24 @@ impl ManifestFolder {
         self.problems.iter().map(|(file, messages)| Problem { file: file.clone(), messages: messages.clone() })
     }
 
-    /// Whether the folder has been listed, and every file in it has been read without error at least once.
+    /// Whether the folder has been listed, and every file in it has been read without error at
+    /// least once.
     pub fn is_complete(&self) -> bool {
         self.listed_once && self.files.values().all(|file| file.ever_good)
     }
 
-    /// Reads the folder again. Files that have not changed are not parsed again. Blocks on the file system.
+    /// Reads the folder again. Files that have not changed are not parsed again. Blocks on the file
+    /// system.
     ///
     /// # Guarantees
-    /// - A file that cannot be read or parsed, is empty, or is being written keeps the objects it had; if it was never read, the folder
-    ///   is not complete.
-    /// - A folder that cannot be listed removes nothing. One that is on another mount than before, and lacks files that had objects,
-    ///   removes nothing either: their mount is gone, or another mount covers it.
+    /// - A file that cannot be read or parsed, is empty, or is being written keeps the objects it
+    ///   had; if it was never read, the folder is not complete.
+    /// - A folder that cannot be listed removes nothing. One that is on another mount than before,
+    ///   and lacks files that had objects, removes nothing either: their mount is gone, or another
+    ///   mount covers it.
     /// - An object that moves from one file to another between two readings stays.
-    /// - Of two files with one object, the one that had it first counts; at the first reading, the first by name.
+    /// - Of two files with one object, the one that had it first counts; at the first reading, the
+    ///   first by name.
     pub fn reread(&mut self) -> Changes {
         let nobody_writes = BTreeSet::new();
         let scan = self.scan(&nobody_writes, &mut || false);
@@ -152,8 +159,8 @@ impl ManifestFolder {
         self.unwatched = why;
     }
 
-    /// Looks at the folder. Files that are being written (`writing`) are not read. `moved` answers whether a manifest was renamed since it was
-    /// asked last.
+    /// Looks at the folder. Files that are being written (`writing`) are not read. `moved` answers
+    /// whether a manifest was renamed since it was asked last.
     pub(super) fn scan(&self, writing: &BTreeSet<String>, moved: &mut dyn FnMut() -> bool) -> Scan {
         let mut scan = self.scan_once(writing, moved);
         for _ in 1..MAX_TRIES {
@@ -215,9 +222,10 @@ impl ManifestFolder {
         Scan { listing: Ok(listing), mount, unsettled, being_written, readings }
     }
 
-    /// Lists the folder. A listing that runs beside a rename can miss both names, so a file counts as gone, or as never having been
-    /// there, only when two listings agree and nothing was renamed meanwhile; the flag says that it was otherwise.
-    fn list(&self, moved: &mut dyn FnMut() -> bool) -> io::Result<(BTreeMap<String, Option<Stamp>>, bool)> {
+    /// Lists the folder. A listing that runs beside a rename can miss both names, so a file counts
+    /// as gone, or as never having been there, only when two listings agree and nothing was renamed
+    /// meanwhile; the flag says that it was otherwise.
+    fn list(&self, moved: &mut dyn FnMut() -> bool) -> io::Result<(BTreeMap<String, Option<ManifestStamp>>, bool)> {
         // Earlier renames do not count.
         let _ = moved();
         let mut now = listing::list(&self.path)?;
@@ -328,8 +336,9 @@ impl ManifestFolder {
         self.being_written.iter().filter(move |(_, since)| is_long(since)).map(|(name, _)| name).filter(shown)
     }
 
-    /// Whether what was listed is another mount than before, on which files are missing that had objects.
-    fn is_other_mount(&self, mount: Option<u64>, listing: &BTreeMap<String, Option<Stamp>>) -> bool {
+    /// Whether what was listed is another mount than before, on which files are missing that had
+    /// objects.
+    fn is_other_mount(&self, mount: Option<u64>, listing: &BTreeMap<String, Option<ManifestStamp>>) -> bool {
         let lacks = |(name, file): (&String, &FileState)| !file.objects.is_empty() && !listing.contains_key(name);
         self.mount.is_some() && self.mount != mount && self.files.iter().any(lacks)
     }

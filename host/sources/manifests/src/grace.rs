@@ -32,7 +32,8 @@ impl Grace {
         }
         let time = self.time;
         self.gone.retain(|name, since| !listing.contains_key(name) && now.duration_since(*since) < time);
-        // A folder that was empty is not filled at one blow either, so a file that appears does not end the wait.
+        // A folder that was empty is not filled at one blow either, so a file that appears does not
+        // end the wait.
         if !self.begun && (listing.is_empty() || self.empty_since.is_some()) {
             self.begun = now.duration_since(*self.empty_since.get_or_insert(now)) >= time;
         } else {

@@ -1,9 +1,10 @@
-//! Notices changes in the folder, and who is still writing. One inotify instance watches the folder and, for its being deleted,
-//! made again or replaced, the nearest folder above it that exists.
+//! Notices changes in the folder, and who is still writing. One inotify instance watches the folder
+//! and, for its being deleted, made again or replaced, the nearest folder above it that exists.
 //!
-//! Why not `volhost_folder_watch::FolderWatch`: the content of a file that is being written must not be used (half of a YAML file is often
-//! valid YAML with fewer pods). The kernel queues the event of a write before the write can be seen, so draining the queue *after* a
-//! reading tells for certain which of the files read were being written. That needs the queue itself.
+//! Why not `volhost_folder_watch::FolderWatch`: the content of a file that is being written must
+//! not be used (half of a YAML file is often valid YAML with fewer pods). The kernel queues the
+//! event of a write before the write can be seen, so draining the queue *after* a reading shows for
+//! certain which of the files read were being written. That needs the queue itself.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -11,7 +12,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use volhost_folder_watch::{Event, Queue, ReadFlags, Wake, WatchFlags, WatchId};
+use volhost_folder_watch::{InotifyEvent, InotifyQueue, ReadFlags, Wake, WatchFlags, WatchId};
 
 use super::listing::is_manifest_name;
 
@@ -20,13 +21,13 @@ const MAX_TRIES: usize = 8;
 
 /// An inotify instance on one folder.
 #[derive(Debug)]
-pub(super) struct FolderWatch {
-    queue: Queue,
+pub(super) struct ManifestInotify {
+    queue: InotifyQueue,
     folder: PathBuf,
     inner: Option<WatchId>,
-    above: Option<Above>,
+    above: Option<WatchedParent>,
     writing: BTreeSet<String>,
-    /// Files written since [`FolderWatch::begin_reading`].
+    /// Files written since [`ManifestInotify::begin_reading`].
     written: BTreeSet<String>,
     /// A manifest was renamed.
     moved: bool,
@@ -36,15 +37,15 @@ pub(super) struct FolderWatch {
 
 /// The folder above, and the name in it that leads to ours.
 #[derive(Debug)]
-struct Above {
+struct WatchedParent {
     watch: WatchId,
     name: OsString,
 }
 
-impl FolderWatch {
+impl ManifestInotify {
     /// A watch that is not armed yet.
     pub(super) fn new(folder: &Path) -> io::Result<Self> {
-        let queue = Queue::open()?;
+        let queue = InotifyQueue::open()?;
         Ok(Self {
             queue,
             folder: std::path::absolute(folder)?,
@@ -68,10 +69,12 @@ impl FolderWatch {
         self.changed
     }
 
-    /// To be called before the folder is listed: from here on, every change is noticed. Answers with the files being written.
+    /// To be called before the folder is listed: from here on, every change is noticed. Answers
+    /// with the files being written.
     ///
     /// # Errors
-    /// The kernel's error when the folder exists and cannot be watched. It is tried again the next time.
+    /// The kernel's error when the folder exists and cannot be watched. It is tried again the next
+    /// time.
     pub(super) fn begin_reading(&mut self) -> io::Result<BTreeSet<String>> {
         self.changed = false;
         self.written.clear();
@@ -85,14 +88,14 @@ impl FolderWatch {
         self.written.clone()
     }
 
-    /// Whether a manifest was renamed, or the folder replaced, since this was asked last. The kernel queues the event of a rename before
-    /// another listing of the folder can begin.
+    /// Whether a manifest was renamed, or the folder replaced, since this was asked last. The
+    /// kernel queues the event of a rename before another listing of the folder can begin.
     pub(super) fn take_moved(&mut self) -> bool {
         self.drain();
         std::mem::take(&mut self.moved)
     }
 
-    /// Nobody counts as writing any more: for a writer that left no trace of having finished.
+    /// Forgets all writers: for one that left no trace of having finished.
     pub(super) fn forget_writers(&mut self) {
         self.writing.clear();
         self.changed = true;
@@ -108,8 +111,8 @@ impl FolderWatch {
         }
     }
 
-    fn take(&mut self, event: Event<'_>) {
-        let Event { watch, kinds: events, name } = event;
+    fn take(&mut self, event: InotifyEvent<'_>) {
+        let InotifyEvent { watch, kinds: events, name } = event;
         if event.is_overflow() {
             // Ends of writing may be among the lost events.
             self.writing.clear();
@@ -187,7 +190,8 @@ impl FolderWatch {
             }
             self.inner = inner;
             self.above = above;
-            // No event reports a folder that appeared between the two steps: check again until the path is complete.
+            // No event reports a folder that appeared between the two steps: check again until the
+            // path is complete.
             if self.inner.is_some() || old == new {
                 self.must_arm = false;
                 return Ok(());
@@ -196,11 +200,11 @@ impl FolderWatch {
         Ok(())
     }
 
-    fn nearest_above(&self, flags: WatchFlags) -> io::Result<Option<Above>> {
+    fn nearest_above(&self, flags: WatchFlags) -> io::Result<Option<WatchedParent>> {
         let mut below = self.folder.as_path();
         while let Some(folder) = below.parent() {
             if let Some(watch) = self.queue.watch(folder, flags)? {
-                return Ok(below.file_name().map(|name| Above { watch, name: name.to_owned() }));
+                return Ok(below.file_name().map(|name| WatchedParent { watch, name: name.to_owned() }));
             }
             below = folder;
         }

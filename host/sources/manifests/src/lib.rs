@@ -6,7 +6,8 @@
 //!    '-- inotify: watch                      '-- problems, by file
 //! ```
 //!
-//! A file's life, as [`folder::ManifestFolder`] sees it. "Keeps" is rule R2: what is not known to be gone stays.
+//! A file's life, as [`folder::ManifestFolder`] sees it. "Keeps" is rule R2: what is not known to
+//! be gone stays.
 //!
 //! ```text
 //!            read, parsed                 cannot be read or parsed, is empty, or is being written
@@ -17,8 +18,9 @@
 //!                              '------------ no longer in the folder -----------'--> its objects are gone
 //! ```
 //!
-//! Only the folder itself is read: sub-folders are not followed, nor are files whose name begins with `.` or that an editor left
-//! behind. Links to files are followed, so a mounted Kubernetes ConfigMap works as a folder.
+//! Only the folder itself is read: sub-folders are not followed, nor are files whose name begins
+//! with `.` or that an editor left behind. Links to files are followed, so a mounted Kubernetes
+//! ConfigMap works as a folder.
 #![forbid(unsafe_code)]
 
 mod folder;

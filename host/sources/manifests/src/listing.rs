@@ -14,9 +14,9 @@ pub(super) const MAX_FILE_BYTES: u64 = 8 << 20;
 
 const ENDINGS: [&str; 3] = [".yaml", ".yml", ".json"];
 
-/// Tells one version of a file from the next.
+/// Distinguishes one version of a file from the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct ManifestStamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -24,7 +24,7 @@ pub(super) struct Stamp {
     changed: (i64, i64),
 }
 
-impl Stamp {
+impl ManifestStamp {
     fn of(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
@@ -35,7 +35,8 @@ impl Stamp {
         }
     }
 
-    /// Whether the file was last changed longer ago than this, so that another change would have given it another stamp.
+    /// Whether the file was last changed longer ago than this, so that another change would have
+    /// given it another stamp.
     pub(super) fn is_older_than(&self, age: Duration, now: SystemTime) -> bool {
         let (seconds, nanoseconds) = self.changed.max(self.modified);
         let since_epoch = Duration::new(u64::try_from(seconds).unwrap_or(0), u32::try_from(nanoseconds).unwrap_or(0));
@@ -52,18 +53,20 @@ pub(super) enum FileText {
     Vanished,
 }
 
-/// Whether a file of this name is a manifest. Hidden files and what editors leave behind (`a.yaml~`, `.a.yaml.swp`, `#a.yaml#`) are
-/// not.
+/// Whether a file of this name is a manifest. Hidden files and what editors leave behind
+/// (`a.yaml~`, `.a.yaml.swp`, `#a.yaml#`) are not.
 pub(super) fn is_manifest_name(name: &str) -> bool {
     !name.starts_with(['.', '#']) && ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// The manifests in the folder by name, each with its stamp; none where it is not known. Links are followed; folders are left out.
-pub(super) fn list(folder: &Path) -> io::Result<BTreeMap<String, Option<Stamp>>> {
+/// The manifests in the folder by name, each with its stamp; none where it is not known. Links are
+/// followed; folders are left out.
+pub(super) fn list(folder: &Path) -> io::Result<BTreeMap<String, Option<ManifestStamp>>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        // A name that is not UTF-8 ends in no ending of ours that a message could show; it is not a manifest.
+        // A name that is not UTF-8 ends in no ending of ours that a message could show; it is not a
+        // manifest.
         let Ok(name) = entry.file_name().into_string() else { continue };
         if !is_manifest_name(&name) {
             continue;
@@ -71,7 +74,7 @@ pub(super) fn list(folder: &Path) -> io::Result<BTreeMap<String, Option<Stamp>>>
         match fs::metadata(entry.path()) {
             Ok(metadata) if metadata.is_dir() => {}
             Ok(metadata) => {
-                files.insert(name, Some(Stamp::of(&metadata)));
+                files.insert(name, Some(ManifestStamp::of(&metadata)));
             }
             // Reading it finds the error.
             Err(_) => {
@@ -83,8 +86,8 @@ pub(super) fn list(folder: &Path) -> io::Result<BTreeMap<String, Option<Stamp>>>
 }
 
 /// Whether another process has the file open for writing, or has changed it since this stamp.
-fn is_unsettled(file: &File, before: Stamp) -> io::Result<bool> {
-    Ok(volhost_kernel::linux::is_being_written(file) == Some(true) || Stamp::of(&file.metadata()?) != before)
+fn is_unsettled(file: &File, before: ManifestStamp) -> io::Result<bool> {
+    Ok(volhost_kernel::linux::is_being_written(file) == Some(true) || ManifestStamp::of(&file.metadata()?) != before)
 }
 
 /// Reads a manifest. Only regular files: opening never waits for a pipe's other end.
@@ -104,7 +107,7 @@ pub(super) fn read(folder: &Path, name: &str) -> Result<FileText, ManifestError>
     if !metadata.is_file() {
         return Err(ManifestError::NotAFile { file: name.to_owned() });
     }
-    let before = Stamp::of(&metadata);
+    let before = ManifestStamp::of(&metadata);
     if is_unsettled(&file, before).map_err(failed)? {
         return Ok(FileText::BeingWritten);
     }
@@ -114,8 +117,8 @@ pub(super) fn read(folder: &Path, name: &str) -> Result<FileText, ManifestError>
     }
     let mut bytes = Vec::new();
     (&file).take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-    // A writer that came meanwhile may have left half of its text. The folder's watch does not notice
-    // the writer of a file that a link leads to.
+    // A writer that came meanwhile may have left half of its text. The folder's watch does not
+    // notice the writer of a file that a link leads to.
     if is_unsettled(&file, before).map_err(failed)? {
         return Ok(FileText::BeingWritten);
     }
@@ -140,7 +143,7 @@ mod tests {
         let path = folder.path().join("a.yaml");
         fs::write(&path, "kind: Pod\n").unwrap();
         let file = File::open(&path).unwrap();
-        let before = Stamp::of(&file.metadata().unwrap());
+        let before = ManifestStamp::of(&file.metadata().unwrap());
         assert!(!is_unsettled(&file, before).unwrap());
         let mut writer = File::options().append(true).open(&path).unwrap();
         assert!(is_unsettled(&file, before).unwrap(), "it is open for writing");

@@ -1,5 +1,5 @@
-//! Keeps reading the folder as it changes. Nothing polls and nothing waits for quiet: the first event starts a reading, and what
-//! arrives while it runs is covered by one more.
+//! Keeps reading the folder as it changes. Nothing polls and nothing waits for quiet: the first
+//! event starts a reading, and what arrives while it runs is covered by one more.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use volhost_folder_watch::Wake;
 
 use super::folder::ManifestFolder;
-use super::inotify::FolderWatch;
+use super::inotify::ManifestInotify;
 use volhost_objects::changes::Changes;
 
 /// Why watching ended by itself.
@@ -26,14 +26,16 @@ pub enum WatchError {
 /// Reads the folder now, at every change, and at every `reload`; sends what changed.
 ///
 /// # Guarantees
-/// - The first message is sent after the first reading, even when the folder is empty: it carries [`Changes::complete`].
-/// - A file is read when its writer has closed it; until then it stays as it was. On a file system without events of writers, a
-///   `reload` reads it all the same.
+/// - The first message is sent after the first reading, even when the folder is empty: it carries
+///   [`Changes::complete`].
+/// - A file is read when its writer has closed it; until then it stays as it was. On a file system
+///   without events of writers, a `reload` reads it all the same.
 /// - The folder may be missing, deleted, replaced and made again at any time.
-/// - Ends when `shutdown` is cancelled or the receiver is dropped. Cancel-safe: no state but the folder's own, which goes with it.
+/// - Ends when `shutdown` is cancelled or the receiver is dropped. Cancel-safe: no state but the
+///   folder's own, which goes with it.
 ///
-/// A file that a link in the folder leads to is noticed when the link changes, not when the file it leads to does; `reload` then
-/// reads it.
+/// A file that a link in the folder leads to is noticed when the link changes, not when the file it
+/// leads to does; `reload` then reads it.
 ///
 /// # Errors
 /// [`WatchError`]. A folder that cannot be watched is no error: it is a problem in [`Changes`], and every `reload` tries again.
@@ -48,7 +50,7 @@ pub async fn watch(
     loop {
         let reading = tokio::task::spawn_blocking(move || {
             // Here too, for it looks the folder up, which may hang.
-            let mut watcher = watcher.unwrap_or_else(|| Watcher::new(&folder));
+            let mut watcher = watcher.unwrap_or_else(|| ManifestWatcher::new(&folder));
             let found = read(&mut folder, &mut watcher);
             (folder, watcher, found)
         });
@@ -65,7 +67,7 @@ pub async fn watch(
         }
         let due = folder.next_reading().map(Instant::from_std);
         loop {
-            if watched.watch.as_ref().is_some_and(FolderWatch::has_changed) {
+            if watched.watch.as_ref().is_some_and(ManifestInotify::has_changed) {
                 break;
             }
             tokio::select! {
@@ -88,7 +90,7 @@ pub async fn watch(
 }
 
 /// One reading. Files that were written meanwhile are not used.
-fn read(folder: &mut ManifestFolder, watcher: &mut Watcher) -> Changes {
+fn read(folder: &mut ManifestFolder, watcher: &mut ManifestWatcher) -> Changes {
     let begun = match watcher.watch.as_mut() {
         Some(watch) => watch.begin_reading(),
         None => Ok(Default::default()),
@@ -101,30 +103,30 @@ fn read(folder: &mut ManifestFolder, watcher: &mut Watcher) -> Changes {
         (Ok(_), None) => None,
     };
     folder.set_unwatched(unwatched);
-    let mut moved = || watcher.watch.as_mut().is_some_and(FolderWatch::take_moved);
+    let mut moved = || watcher.watch.as_mut().is_some_and(ManifestInotify::take_moved);
     let scan = folder.scan(&begun.unwrap_or_default(), &mut moved);
-    let meanwhile = watcher.watch.as_mut().map(FolderWatch::written_meanwhile).unwrap_or_default();
+    let meanwhile = watcher.watch.as_mut().map(ManifestInotify::written_meanwhile).unwrap_or_default();
     folder.commit(scan, &meanwhile)
 }
 
 /// The watch, or why there is none.
-struct Watcher {
-    watch: Option<FolderWatch>,
+struct ManifestWatcher {
+    watch: Option<ManifestInotify>,
     wake: Option<Wake>,
     failure: Option<io::Error>,
 }
 
-impl Watcher {
+impl ManifestWatcher {
     fn new(folder: &ManifestFolder) -> Self {
-        let made = FolderWatch::new(folder.path()).and_then(|watch| Ok((watch.wake()?, watch)));
+        let made = ManifestInotify::new(folder.path()).and_then(|watch| Ok((watch.wake()?, watch)));
         match made {
             Ok((wake, watch)) => Self { watch: Some(watch), wake: Some(wake), failure: None },
             Err(error) => Self { watch: None, wake: None, failure: Some(error) },
         }
     }
 
-    /// Waits for events and takes them in; for ever without a watch. Cancel-safe: events that are not
-    /// taken stay queued.
+    /// Waits for events and takes them in; for ever without a watch. Cancel-safe: events that are
+    /// not taken stay queued.
     async fn event(&mut self) {
         let (Some(wake), Some(watch)) = (&self.wake, &mut self.watch) else {
             return std::future::pending().await;

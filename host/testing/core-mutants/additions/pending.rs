@@ -1,5 +1,5 @@
 
-impl Pending {
+impl PendingOperations {
     /// The volume's failed keys.
     pub(crate) fn failed_on<'a>(
         &'a self,

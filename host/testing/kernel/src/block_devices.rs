@@ -10,7 +10,7 @@ use volhost_kernel::{
 };
 
 use super::devices::Backing;
-use super::state::{At, Content, MountKey, State};
+use super::state::{At, InodeContent, MachineState, MountKey};
 use super::{InMemoryKernel, lock};
 
 impl InMemoryKernel {
@@ -20,11 +20,11 @@ impl InMemoryKernel {
     }
 
     /// A handle of the device at a place.
-    pub(super) fn device(&self, state: &State, at: At, shown: &Path) -> Result<BlockDevice> {
+    pub(super) fn device(&self, state: &MachineState, at: At, shown: &Path) -> Result<BlockDevice> {
         let content = state.node(at.node).map(|node| &node.content);
         let content = content.map_err(|errno| KernelError::failed(Step::OpenDevice, text(shown), errno))?;
         let number = match (content, state.device_at(at)) {
-            (Content::Other(SourceKind::BlockDevice), Some(number)) => number,
+            (InodeContent::Other(SourceKind::BlockDevice), Some(number)) => number,
             (content, _) => {
                 let found = super::mounts::word(content);
                 return Err(KernelError::WrongType { path: text(shown), expected: "a block device", found });
@@ -35,7 +35,7 @@ impl InMemoryKernel {
     }
 
     /// A handle of a loop device, by its number.
-    pub(super) fn loop_device(&self, state: &State, number: DeviceNumber) -> Result<BlockDevice> {
+    pub(super) fn loop_device(&self, state: &MachineState, number: DeviceNumber) -> Result<BlockDevice> {
         let path = PathBuf::from(format!("/dev/loop{}", number.minor));
         let at = state.resolve(&path).map_err(|errno| KernelError::failed(Step::OpenDevice, text(&path), errno))?;
         self.device(state, at, &path)
@@ -44,7 +44,7 @@ impl InMemoryKernel {
     /// Returns what is mapped at a name.
     fn mapping(
         &self,
-        state: &mut State,
+        state: &mut MachineState,
         directory: &Directory,
         name: &OsStr,
     ) -> Result<Option<(MountKey, DeviceNumber)>> {
@@ -131,7 +131,7 @@ impl BlockDevices for InMemoryKernel {
         if linked.is_some() {
             state.unlink(folder, name).map_err(failed)?;
         }
-        state.create(folder, name, Content::Symlink(device.path().to_owned()), 0o777).map(drop).map_err(failed)
+        state.create(folder, name, InodeContent::Symlink(device.path().to_owned()), 0o777).map(drop).map_err(failed)
     }
 
     fn linked_device(&self, directory: &Directory, name: &OsStr) -> Result<Option<PathBuf>> {
@@ -146,7 +146,7 @@ impl BlockDevices for InMemoryKernel {
             found => found.map_err(failed)?,
         };
         match &state.node(at.node).map_err(failed)?.content {
-            Content::Symlink(target) => Ok(Some(target.clone())),
+            InodeContent::Symlink(target) => Ok(Some(target.clone())),
             content => {
                 let found = super::mounts::word(content);
                 Err(KernelError::WrongType { path: text(&shown), expected: "a symbolic link", found })

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use volhost_kernel::implement::text;
 use volhost_kernel::{BlockDevice, Contents, DeviceError, DeviceNumber, Errno, KernelError, Result, SourceKind};
 
-use super::state::{At, Content, MountKey, NodeId, State, Sys};
+use super::state::{At, InodeContent, MachineState, MountKey, NodeId, Sys};
 
 /// The driver number of loop devices, as on Linux.
 pub(super) const LOOP_MAJOR: u32 = 7;
@@ -21,13 +21,14 @@ pub(super) enum Backing {
     File(NodeId),
     /// In itself: a disk.
     Own(DeviceNumber),
-    /// In another device, by the mount that shows it: a pin, which keeps that mount by an entry among the open files.
+    /// In another device, by the mount that shows it: a pin, which keeps that mount by an entry
+    /// among the open files.
     Pinned { mount: MountKey, device: DeviceNumber, hold: u64 },
 }
 
 /// A device that has storage.
 #[derive(Debug, Clone)]
-pub(super) struct Device {
+pub(super) struct SimulatedDevice {
     pub(super) backing: Backing,
     pub(super) bytes: u64,
     pub(super) read_only: bool,
@@ -60,8 +61,8 @@ impl Default for Medium {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Devices {
-    pub(super) all: BTreeMap<DeviceNumber, Device>,
+pub(super) struct SimulatedDevices {
+    pub(super) all: BTreeMap<DeviceNumber, SimulatedDevice>,
     /// The device of a node; it may have gone.
     pub(super) nodes: HashMap<NodeId, DeviceNumber>,
     pub(super) media: HashMap<Backing, Medium>,
@@ -75,7 +76,7 @@ pub(super) struct Devices {
     pub(super) sources: HashMap<u64, PathBuf>,
 }
 
-impl Devices {
+impl SimulatedDevices {
     /// Returns what lies on a device.
     pub(super) fn medium(&mut self, number: DeviceNumber) -> Option<&mut Medium> {
         let backing = match self.all.get(&number)?.backing {
@@ -93,7 +94,8 @@ impl Devices {
 
     /// The pin of the device that a mount shows.
     pub(super) fn pin_of(&self, shown: MountKey) -> Option<DeviceNumber> {
-        let is_pin = |device: &Device| matches!(device.backing, Backing::Pinned { mount, .. } if mount == shown);
+        let is_pin =
+            |device: &SimulatedDevice| matches!(device.backing, Backing::Pinned { mount, .. } if mount == shown);
         self.all.iter().find(|(_, device)| is_pin(device)).map(|(number, _)| *number)
     }
 
@@ -103,12 +105,13 @@ impl Devices {
 
     /// A pin of this device, whichever mount shows it.
     pub(super) fn pin_over(&self, number: DeviceNumber) -> Option<DeviceNumber> {
-        let pins = |device: &Device| matches!(device.backing, Backing::Pinned { device, .. } if device == number);
+        let pins =
+            |device: &SimulatedDevice| matches!(device.backing, Backing::Pinned { device, .. } if device == number);
         self.all.iter().find(|(_, device)| pins(device)).map(|(number, _)| *number)
     }
 }
 
-impl State {
+impl MachineState {
     /// Makes a loop device over a backing, with the lowest free number, and its node.
     pub(super) fn new_loop(&mut self, backing: Backing, bytes: u64, read_only: bool) -> Sys<DeviceNumber> {
         let taken = |minor: &u32| self.devices.all.contains_key(&DeviceNumber { major: LOOP_MAJOR, minor: *minor });
@@ -116,7 +119,7 @@ impl State {
         let number = DeviceNumber { major: LOOP_MAJOR, minor };
         let path = PathBuf::from(format!("/dev/loop{minor}"));
         self.device_node(&path, number)?;
-        self.devices.all.insert(number, Device { backing, bytes, read_only });
+        self.devices.all.insert(number, SimulatedDevice { backing, bytes, read_only });
         Ok(number)
     }
 
@@ -124,7 +127,7 @@ impl State {
     pub(super) fn new_disk(&mut self, path: &Path, bytes: u64) -> Sys<DeviceNumber> {
         let number = self.fresh_disk_number()?;
         self.device_node(path, number)?;
-        self.devices.all.insert(number, Device { backing: Backing::Own(number), bytes, read_only: false });
+        self.devices.all.insert(number, SimulatedDevice { backing: Backing::Own(number), bytes, read_only: false });
         Ok(number)
     }
 
@@ -140,9 +143,9 @@ impl State {
         let mut names = path.iter().skip(1).peekable();
         while let Some(name) = names.next() {
             let content = if names.peek().is_some() {
-                Content::Folder(BTreeMap::new())
+                InodeContent::Folder(BTreeMap::new())
             } else {
-                Content::Other(SourceKind::BlockDevice)
+                InodeContent::Other(SourceKind::BlockDevice)
             };
             at = match self.entry(at, name) {
                 Err(Errno::NOENT) => self.create(at, name, content, 0o755)?,
@@ -177,7 +180,7 @@ impl State {
     }
 
     /// The device behind a handle; a loop device without a file has no storage.
-    pub(super) fn storage(&self, device: &BlockDevice) -> Result<Option<Device>> {
+    pub(super) fn storage(&self, device: &BlockDevice) -> Result<Option<SimulatedDevice>> {
         match self.devices.all.get(&device.number()) {
             Some(found) => Ok(Some(found.clone())),
             None if device.number().major == LOOP_MAJOR => Ok(None),
@@ -196,7 +199,7 @@ impl State {
 
     /// A file's size in bytes.
     pub(super) fn file_size(&self, node: NodeId) -> Sys<u64> {
-        let Content::File(bytes) = &self.node(node)?.content else {
+        let InodeContent::File(bytes) = &self.node(node)?.content else {
             return Err(Errno::INVAL);
         };
         let written = u64::try_from(bytes.len()).unwrap_or(u64::MAX);

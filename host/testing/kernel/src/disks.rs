@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use volhost_kernel::{Contents, DeviceNumber, Errno};
 
 use super::devices::{Backing, Damage};
-use super::state::{State, Sys};
+use super::state::{MachineState, Sys};
 use super::{InMemoryKernel, lock};
 
 /// A device that a program has open, until this is dropped: a loop device stays.
@@ -21,7 +21,7 @@ impl Drop for OpenDevice {
     }
 }
 
-impl State {
+impl MachineState {
     fn disk(&self, path: &Path) -> Sys<DeviceNumber> {
         self.device_at(self.resolve(path)?).ok_or(Errno::NOTBLK)
     }
@@ -63,7 +63,8 @@ impl InMemoryKernel {
         Ok(())
     }
 
-    /// Puts something on a device, as a stranger would; a file system put there this way can't be mounted.
+    /// Puts something on a device, as a stranger would; a file system put there this way can't be
+    /// mounted.
     ///
     /// # Errors
     /// `NOTBLK` if it is none, `NXIO` if it was removed.

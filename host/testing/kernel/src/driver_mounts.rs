@@ -10,7 +10,7 @@ use volhost_kernel::{
     Step,
 };
 
-use super::state::Content;
+use super::state::InodeContent;
 use super::{InMemoryKernel, lock};
 
 impl DriverMounts for InMemoryKernel {
@@ -49,7 +49,7 @@ impl DriverMounts for InMemoryKernel {
             Err(Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(failed(errno)),
         };
-        if matches!(state.node(at.node).map_err(failed)?.content, Content::Symlink(_)) {
+        if matches!(state.node(at.node).map_err(failed)?.content, InodeContent::Symlink(_)) {
             return Err(KernelError::SymbolicLink { path: text(&shown) });
         }
         self.device(&state, at, &shown).map(Some)
@@ -64,7 +64,7 @@ impl DriverMounts for InMemoryKernel {
                 at.mount == folder.mount
                     && state
                         .node(at.node)
-                        .is_ok_and(|node| matches!(node.content, Content::Other(SourceKind::BlockDevice)))
+                        .is_ok_and(|node| matches!(node.content, InodeContent::Other(SourceKind::BlockDevice)))
             });
             if !is_device {
                 return Err(error);

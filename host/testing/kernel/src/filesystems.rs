@@ -9,8 +9,8 @@ use volhost_kernel::{
     Filesystems, FormatOptions, FsOption, KernelError, Result, Step,
 };
 
-use super::devices::{Backing, Damage, Device, Medium};
-use super::state::{At, Content, FileSystem, Node, State};
+use super::devices::{Backing, Damage, Medium, SimulatedDevice};
+use super::state::{At, FileSystem, Inode, InodeContent, MachineState};
 use super::{InMemoryKernel, lock};
 
 /// What a file system on no device has for one; Linux gives it a number that no device has.
@@ -18,9 +18,9 @@ const NO_DEVICE: DeviceNumber = DeviceNumber { major: 0, minor: 0 };
 /// The unit of the file systems, in bytes.
 const BLOCK: u64 = 4096;
 
-impl State {
+impl MachineState {
     /// The device with storage, or the error of a step on one that has none.
-    fn with_storage(&self, device: &BlockDevice, step: Step) -> Result<Device> {
+    fn with_storage(&self, device: &BlockDevice, step: Step) -> Result<SimulatedDevice> {
         let empty = || KernelError::Failed {
             step,
             path: text(device.path()),
@@ -66,7 +66,7 @@ impl State {
         let backing = self.devices.all.get(&device.number()).map(|device| device.backing);
         let (Contents::Blank, Some(Backing::File(node))) = (&contents, backing) else { return Ok(contents) };
         let first = match self.node(node).map(|node| &node.content) {
-            Ok(Content::File(bytes)) => bytes.iter().position(|byte| *byte != 0),
+            Ok(InodeContent::File(bytes)) => bytes.iter().position(|byte| *byte != 0),
             _ => None,
         };
         Ok(first
@@ -76,8 +76,8 @@ impl State {
     /// Makes an empty file system on a medium.
     fn make_file_system(&mut self, device: &BlockDevice, fs_type: &str, label: Option<&str>, bytes: u64) -> Result<()> {
         let id = self.fresh();
-        let content = Content::Folder(BTreeMap::new());
-        let root = Node { content, mode: 0o755, owner: 0, group: 0, file_system: id, parent: None };
+        let content = InodeContent::Folder(BTreeMap::new());
+        let root = Inode { content, mode: 0o755, owner: 0, group: 0, file_system: id, parent: None };
         self.nodes.insert(id, root);
         let options = Vec::new();
         let made = FileSystem { fs_type: fs_type.to_owned(), options, max_bytes: Some(bytes), max_inodes: None };
@@ -101,7 +101,8 @@ impl State {
         Ok(())
     }
 
-    /// Sizes in blocks of the device and of the file system that is mounted at a folder, which must be that of the device.
+    /// Sizes in blocks of the device and of the file system that is mounted at a folder, which must
+    /// be that of the device.
     fn blocks(&mut self, device: &BlockDevice, folder: At, shown: &Directory) -> Result<(u64, u64)> {
         let bytes = self.with_storage(device, Step::MeasureFileSystem)?.bytes;
         let medium = self.medium_of(device, Step::MeasureFileSystem)?.clone();

@@ -8,15 +8,15 @@ use std::path::Path;
 use volhost_kernel::implement::text;
 use volhost_kernel::{Errno, KernelError, Result, Step};
 
-use super::handles::{Held, socket};
+use super::handles::{OpenHandle, socket};
 use super::mounts::word;
-use super::state::{At, Content, State};
+use super::state::{At, InodeContent, MachineState};
 
-impl State {
+impl MachineState {
     /// Makes a folder; an error leaves none.
     pub(super) fn make_folder(&mut self, at: At, name: &OsStr, mode: u32, shown: &Path) -> Result<()> {
         self.step(Step::MakeFolder, shown)?;
-        self.create(at, name, Content::Folder(BTreeMap::new()), mode)
+        self.create(at, name, InodeContent::Folder(BTreeMap::new()), mode)
             .map_err(|errno| KernelError::failed(Step::MakeFolder, text(shown), errno))?;
         self.step(Step::SetMode, shown).map_err(|cause| cause.undone(self.undo_folder(at, name, shown)))
     }
@@ -47,8 +47,8 @@ impl State {
             return Err(KernelError::AlreadyMounted { path });
         }
         match &self.node(at.node).map_err(failed)?.content {
-            Content::Folder(_) => {}
-            Content::Symlink(_) => return Err(KernelError::SymbolicLink { path }),
+            InodeContent::Folder(_) => {}
+            InodeContent::Symlink(_) => return Err(KernelError::SymbolicLink { path }),
             _ => return Err(KernelError::walking(Step::OpenFolder, path, Errno::NOTDIR)),
         }
         if group.is_some() {
@@ -72,8 +72,8 @@ impl State {
             return Err(KernelError::MountInside { path });
         }
         match &self.node(at.node).map_err(failed)?.content {
-            Content::Folder(_) => {}
-            Content::Symlink(_) => return Err(KernelError::SymbolicLink { path }),
+            InodeContent::Folder(_) => {}
+            InodeContent::Symlink(_) => return Err(KernelError::SymbolicLink { path }),
             content => {
                 return Err(KernelError::WrongType { path, expected: "a folder", found: word(content) });
             }
@@ -134,7 +134,7 @@ impl State {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(failed(errno)),
         }
-        let new = self.create(folder, &temporary, Content::File(bytes.to_vec()), mode).map_err(failed)?;
+        let new = self.create(folder, &temporary, InodeContent::File(bytes.to_vec()), mode).map_err(failed)?;
         if let Err(cause) = self.step(Step::PublishFile, shown) {
             return Err(cause.undone(self.unlink(folder, &temporary).map_err(failed)));
         }
@@ -165,9 +165,9 @@ impl State {
             return Err(failed(Errno::XDEV));
         }
         match &self.node(at.node).map_err(failed)?.content {
-            Content::File(bytes) if bytes.len() > limit => Err(KernelError::TooLarge { path, limit }),
-            Content::File(bytes) => Ok(Some(bytes.clone())),
-            Content::Symlink(_) => Err(KernelError::SymbolicLink { path }),
+            InodeContent::File(bytes) if bytes.len() > limit => Err(KernelError::TooLarge { path, limit }),
+            InodeContent::File(bytes) => Ok(Some(bytes.clone())),
+            InodeContent::Symlink(_) => Err(KernelError::SymbolicLink { path }),
             content => Err(KernelError::WrongType { path, expected: "a file", found: word(content) }),
         }
     }
@@ -194,22 +194,22 @@ impl State {
         let pid = std::process::id();
         let at = match self.lower(folder, name) {
             Err(Errno::NOENT) => {
-                let content = Content::File(format!("{pid}\n").into_bytes());
+                let content = InodeContent::File(format!("{pid}\n").into_bytes());
                 self.create(folder, name, content, 0o600).map_err(failed)?
             }
             found => found.map_err(failed)?,
         };
         match &self.node(at.node).map_err(failed)?.content {
-            Content::File(_) => {}
-            Content::Symlink(_) => return Err(failed(Errno::LOOP)),
-            Content::Folder(_) => return Err(failed(Errno::ISDIR)),
-            Content::Other(_) => return Err(failed(Errno::NXIO)),
+            InodeContent::File(_) => {}
+            InodeContent::Symlink(_) => return Err(failed(Errno::LOOP)),
+            InodeContent::Folder(_) => return Err(failed(Errno::ISDIR)),
+            InodeContent::Other(_) => return Err(failed(Errno::NXIO)),
         }
         if self.locks.contains_key(&at.node) {
             return Err(KernelError::InUse { path, pid: Some(pid) });
         }
         let handle = socket().map_err(failed)?;
-        self.locks.insert(at.node, Held::of(&handle, shown)?);
+        self.locks.insert(at.node, OpenHandle::of(&handle, shown)?);
         Ok(handle)
     }
 }

@@ -8,7 +8,7 @@ use volhost_kernel::{
     Errno, FuseConnection, FuseMount, FuseMounts, FuseOptions, KernelError, MountSource, Result, Step,
 };
 
-use super::state::{Content, FileSystem, Node};
+use super::state::{FileSystem, Inode, InodeContent};
 use super::{InMemoryKernel, lock};
 
 const NOBODYS: &str = "/dev/null";
@@ -29,9 +29,9 @@ impl FuseMounts for InMemoryKernel {
         state.step(Step::CreateFileSystem, fs_type.as_ref())?;
         let id = state.fresh();
         state.file_systems.insert(id, FileSystem { fs_type, options: Vec::new(), max_bytes: None, max_inodes: None });
-        let content = Content::Folder(BTreeMap::new());
+        let content = InodeContent::Folder(BTreeMap::new());
         let (owner, group) = (options.user, options.group);
-        state.nodes.insert(id, Node { content, mode: 0o755, owner, group, file_system: id, parent: None });
+        state.nodes.insert(id, Inode { content, mode: 0o755, owner, group, file_system: id, parent: None });
         let mount = state.add_mount(id, if options.read_only { libc::MOUNT_ATTR_RDONLY } else { 0 });
         let mount = self.detached(&mut state, mount, options.source.clone().into())?;
         Ok(FuseMount { device, mount, connection: FuseConnection(u32::try_from(id).unwrap_or(u32::MAX)) })

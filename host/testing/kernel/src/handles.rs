@@ -2,8 +2,8 @@
 //! What a handle is of, this kernel knows by the socket's cookie, a number that no other socket of
 //! the machine has or will have.
 //!
-//! Handles have no destructor of this kernel's own, so [`Held::is_open`] asks whether the process
-//! still has the descriptor.
+//! Handles have no destructor of this kernel's own, so [`OpenHandle::is_open`] asks whether the
+//! process still has the descriptor.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -55,12 +55,12 @@ impl Handles {
 
 /// A handle whose close changes the machine, as it looks from outside.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
+pub(super) struct OpenHandle {
     fd: RawFd,
     inode: u64,
 }
 
-impl Held {
+impl OpenHandle {
     /// Remembers an open handle.
     pub(super) fn of(handle: &OwnedFd, shown: &Path) -> Result<Self> {
         let about =

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use volhost_kernel::implement::granted::{self, Found, Places, Refusal};
+use volhost_kernel::implement::granted::{self, PathEntry, PathRefusal, Places};
 use volhost_kernel::implement::text;
 use volhost_kernel::{Errno, KernelError, Result, SourceKind, Step};
 
-use super::state::{At, Content, State};
+use super::state::{At, InodeContent, MachineState};
 
 /// Modes of what is created, as the real kernel's.
 const FOLDER_MODE: u32 = 0o755;
 const FILE_MODE: u32 = 0o644;
 
-impl Places for State {
+impl Places for MachineState {
     type Place = At;
 
     fn open_root(&self, root: &Path) -> std::result::Result<(At, PathBuf), Errno> {
@@ -26,23 +26,23 @@ impl Places for State {
         let mut at = *from;
         for name in below.components() {
             match self.look_up(&at, name.as_os_str())? {
-                Found::Place(inner) => at = inner,
-                Found::Link(_) => return Ok(None),
+                PathEntry::Place(inner) => at = inner,
+                PathEntry::Link(_) => return Ok(None),
             }
         }
         Ok(Some(at))
     }
 
-    fn look_up(&self, folder: &At, name: &OsStr) -> std::result::Result<Found<At>, Errno> {
+    fn look_up(&self, folder: &At, name: &OsStr) -> std::result::Result<PathEntry<At>, Errno> {
         let inner = self.entry(*folder, name)?;
         Ok(match &self.node(inner.node)?.content {
-            Content::Symlink(target) => Found::Link(PathBuf::from(target)),
-            _ => Found::Place(inner),
+            InodeContent::Symlink(target) => PathEntry::Link(PathBuf::from(target)),
+            _ => PathEntry::Place(inner),
         })
     }
 }
 
-impl State {
+impl MachineState {
     pub(super) fn open_granted(&mut self, path: &Path, roots: &[PathBuf]) -> Result<(At, SourceKind)> {
         self.step(Step::OpenHostPath, path)?;
         let failed = |errno| KernelError::walking(Step::OpenHostPath, text(path), errno);
@@ -53,18 +53,18 @@ impl State {
 
     fn kind(&self, at: At) -> std::result::Result<SourceKind, Errno> {
         Ok(match &self.node(at.node)?.content {
-            Content::Folder(_) => SourceKind::Directory,
-            Content::File(_) => SourceKind::File,
-            Content::Other(kind) => *kind,
-            Content::Symlink(_) => return Err(Errno::LOOP),
+            InodeContent::Folder(_) => SourceKind::Directory,
+            InodeContent::File(_) => SourceKind::File,
+            InodeContent::Other(kind) => *kind,
+            InodeContent::Symlink(_) => return Err(Errno::LOOP),
         })
     }
 
     /// Opens the place of a path within the granted folders.
     fn open_within(&self, path: &Path, roots: &[PathBuf], step: Step) -> Result<At> {
         granted::open(self, path, roots).map_err(|refusal| match refusal {
-            Refusal::Outside => KernelError::OutsideGrant { path: text(path) },
-            Refusal::Failed(errno) => KernelError::walking(step, text(path), errno),
+            PathRefusal::Outside => KernelError::OutsideGrant { path: text(path) },
+            PathRefusal::Failed(errno) => KernelError::walking(step, text(path), errno),
         })
     }
 
@@ -87,7 +87,7 @@ impl State {
         };
         for name in missing.into_iter().rev() {
             self.step(Step::CreateHostPath, path)?;
-            let content = Content::Folder(BTreeMap::new());
+            let content = InodeContent::Folder(BTreeMap::new());
             at = match self.create(at, &name, content, FOLDER_MODE) {
                 // What is there but did not resolve is a link that leads nowhere.
                 Err(Errno::EXIST) => return Err(failed(Errno::LOOP)),
@@ -112,7 +112,7 @@ impl State {
             opened => opened?,
         };
         self.step(Step::CreateHostPath, path)?;
-        match self.create(parent, name, Content::File(Vec::new()), FILE_MODE) {
+        match self.create(parent, name, InodeContent::File(Vec::new()), FILE_MODE) {
             Err(Errno::EXIST) => Err(failed(Errno::LOOP)),
             made => made.map_err(failed),
         }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use volhost_kernel::{FsOption, KernelError, Result};
 
-use super::state::{Content, FileSystem, MountKey, Node, State};
+use super::state::{FileSystem, Inode, InodeContent, MachineState, MountKey};
 
 const SUBJECT: &str = "hugetlbfs";
 
-impl State {
+impl MachineState {
     /// A new hugetlbfs, unattached.
     pub(super) fn new_huge_pages(&mut self, options: &[FsOption]) -> Result<MountKey> {
         let lacking = |reason: String| KernelError::UnsupportedOption {
@@ -47,8 +47,8 @@ impl State {
         shown.extend(max_bytes.map(|bytes| format!("size={bytes}")));
         let id = self.fresh();
         let file_system = FileSystem { fs_type: SUBJECT.to_owned(), options: shown, max_bytes, max_inodes };
-        let content = Content::Folder(BTreeMap::new());
-        self.nodes.insert(id, Node { content, mode, owner: user, group, file_system: id, parent: None });
+        let content = InodeContent::Folder(BTreeMap::new());
+        self.nodes.insert(id, Inode { content, mode, owner: user, group, file_system: id, parent: None });
         self.file_systems.insert(id, file_system);
         Ok(self.add_mount(id, 0))
     }

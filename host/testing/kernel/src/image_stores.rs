@@ -6,7 +6,7 @@ use volhost_kernel::implement::{check_absolute, text};
 use volhost_kernel::{Errno, ImageFacts, ImageStores, KernelError, LoopDevices, MountSource, Result, SourceKind, Step};
 
 use super::devices::Backing;
-use super::state::Content;
+use super::state::InodeContent;
 use super::{InMemoryKernel, lock};
 
 /// Mode of an image, as the real kernel's.
@@ -27,7 +27,7 @@ impl ImageStores for InMemoryKernel {
         let children = state.children(at.node).map_err(failed)?;
         let files = children
             .iter()
-            .filter(|(_, node)| state.node(**node).is_ok_and(|node| matches!(node.content, Content::File(_))));
+            .filter(|(_, node)| state.node(**node).is_ok_and(|node| matches!(node.content, InodeContent::File(_))));
         Ok(files.filter_map(|(name, _)| name.to_str().map(str::to_owned)).collect())
     }
 

@@ -12,7 +12,7 @@ use volhost_kernel::{
     MountSource, Propagation, Result, RootLock, SourceKind, Step,
 };
 
-use super::state::{At, Content};
+use super::state::{At, InodeContent};
 use super::{InMemoryKernel, lock};
 
 impl Kernel for InMemoryKernel {
@@ -128,10 +128,10 @@ impl Kernel for InMemoryKernel {
             Err(errno) => Err(KernelError::failed(Step::Inspect, text(&shown), errno)),
             Ok(at) if at.mount != folder.mount => Ok(Entry::Mount(MountId(at.mount))),
             Ok(at) => Ok(match state.nodes.get(&at.node).map(|node| &node.content) {
-                Some(Content::Folder(_)) => Entry::Folder,
-                Some(Content::File(_)) => Entry::File,
-                Some(Content::Symlink(_)) => Entry::Symlink,
-                Some(Content::Other(_)) => Entry::Other,
+                Some(InodeContent::Folder(_)) => Entry::Folder,
+                Some(InodeContent::File(_)) => Entry::File,
+                Some(InodeContent::Symlink(_)) => Entry::Symlink,
+                Some(InodeContent::Other(_)) => Entry::Other,
                 None => Entry::Absent,
             }),
         }

@@ -31,7 +31,7 @@
 //!
 //! What it leaves out: permission checks, hard links, writes to an overlay that appear in its top
 //! folder, and propagation between namespaces (there is one). A [`Directory`] inside a mount does
-//! not keep it busy; [`machine::Hold`] does.
+//! not keep it busy; [`machine::BusyMount`] does.
 
 mod block_devices;
 mod devices;
@@ -68,19 +68,19 @@ use volhost_kernel::implement::text;
 use volhost_kernel::{DetachedMount, Directory, Errno, KernelError, MountSource, Result, SourceKind, Step};
 
 pub use self::devices::Damage;
-use self::handles::{Handles, Held};
-use self::state::{At, Content, MountKey, State};
+use self::handles::{Handles, OpenHandle};
+use self::state::{At, InodeContent, MachineState, MountKey};
 
 /// A machine in memory. A clone is the same machine: keep one to look at what a host did with the
 /// other, or to start a second host on what the first one left.
 #[derive(Debug, Clone)]
 pub struct InMemoryKernel {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<MachineState>>,
     handles: Arc<Handles>,
 }
 
 /// The machine; a test that failed while it held the lock leaves it usable.
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<MachineState>) -> MutexGuard<'_, MachineState> {
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
     state.follow_closed_handles();
     state
@@ -96,7 +96,7 @@ impl InMemoryKernel {
     /// A machine with an empty root folder.
     #[must_use]
     pub fn new() -> Self {
-        Self { state: Arc::new(Mutex::new(State::new())), handles: Arc::default() }
+        Self { state: Arc::new(Mutex::new(MachineState::new())), handles: Arc::default() }
     }
 
     fn directory(&self, at: At, label: PathBuf) -> Result<Directory> {
@@ -121,14 +121,14 @@ impl InMemoryKernel {
     }
 
     /// A handle of a mount that was just made; without one, the mount is discarded.
-    fn detached(&self, state: &mut State, mount: MountKey, label: PathBuf) -> Result<DetachedMount> {
-        let handle = self.handles.add_mount(mount, &label).and_then(|fd| Ok((Held::of(&fd, &label)?, fd)));
+    fn detached(&self, state: &mut MachineState, mount: MountKey, label: PathBuf) -> Result<DetachedMount> {
+        let handle = self.handles.add_mount(mount, &label).and_then(|fd| Ok((OpenHandle::of(&fd, &label)?, fd)));
         let (held, fd) = handle.inspect_err(|_| state.drop_tree(mount))?;
         state.detached.insert(mount, held);
         Ok(DetachedMount::from_fd(fd, label))
     }
 
-    fn make_root(&self, state: &mut State, path: &Path) -> Result<At> {
+    fn make_root(&self, state: &mut MachineState, path: &Path) -> Result<At> {
         state.step(Step::CreateRoot, path)?;
         let failed = |errno| KernelError::walking(Step::CreateRoot, text(path), errno);
         let mut here = PathBuf::from("/");
@@ -137,9 +137,9 @@ impl InMemoryKernel {
             here.push(name);
             let mode = if here == path { 0o750 } else { 0o755 };
             at = match state.resolve(&here) {
-                Err(Errno::NOENT) => {
-                    state.create(at, name, Content::Folder(std::collections::BTreeMap::new()), mode).map_err(failed)?
-                }
+                Err(Errno::NOENT) => state
+                    .create(at, name, InodeContent::Folder(std::collections::BTreeMap::new()), mode)
+                    .map_err(failed)?,
                 found => found.map_err(failed)?,
             };
         }

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 use volhost_kernel::{Errno, MountInfo, SourceKind, Step};
 
-use super::state::{At, Content, ROOT, State, Sys};
+use super::state::{At, InodeContent, MachineState, ROOT, Sys};
 use super::{InMemoryKernel, lock};
 
 /// An open file: its mount is busy until this is dropped.
 #[derive(Debug)]
-pub struct Hold {
+pub struct BusyMount {
     kernel: InMemoryKernel,
     token: u64,
 }
 
-impl Drop for Hold {
+impl Drop for BusyMount {
     fn drop(&mut self) {
         lock(&self.kernel.state).held.retain(|(token, _)| *token != self.token);
     }
@@ -42,7 +42,7 @@ impl InMemoryKernel {
                 Ok(at) if state.is_folder(at.node) => {}
                 Ok(_) => return Err(Errno::NOTDIR),
                 Err(Errno::NOENT) => {
-                    state.place(&here, Content::Folder(BTreeMap::new()), 0o755)?;
+                    state.place(&here, InodeContent::Folder(BTreeMap::new()), 0o755)?;
                 }
                 Err(errno) => return Err(errno),
             }
@@ -58,7 +58,7 @@ impl InMemoryKernel {
         let mut state = lock(&self.state);
         match state.resolve(path.as_ref()) {
             Ok(at) => state.overwrite(at, bytes),
-            Err(Errno::NOENT) => state.place(path.as_ref(), Content::File(bytes.to_vec()), 0o644).map(drop),
+            Err(Errno::NOENT) => state.place(path.as_ref(), InodeContent::File(bytes.to_vec()), 0o644).map(drop),
             Err(errno) => Err(errno),
         }
     }
@@ -68,7 +68,7 @@ impl InMemoryKernel {
     /// # Errors
     /// As `symlink`.
     pub fn add_symlink(&self, path: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<(), Errno> {
-        let target = Content::Symlink(target.as_ref().to_owned());
+        let target = InodeContent::Symlink(target.as_ref().to_owned());
         lock(&self.state).place(path.as_ref(), target, 0o777).map(drop)
     }
 
@@ -78,9 +78,9 @@ impl InMemoryKernel {
     /// As `mknod`.
     pub fn add_node(&self, path: impl AsRef<Path>, kind: SourceKind) -> Result<(), Errno> {
         let content = match kind {
-            SourceKind::Directory => Content::Folder(BTreeMap::new()),
-            SourceKind::File => Content::File(Vec::new()),
-            other => Content::Other(other),
+            SourceKind::Directory => InodeContent::Folder(BTreeMap::new()),
+            SourceKind::File => InodeContent::File(Vec::new()),
+            other => InodeContent::Other(other),
         };
         let mut state = lock(&self.state);
         let at = state.place(path.as_ref(), content, 0o644)?;
@@ -99,8 +99,8 @@ impl InMemoryKernel {
     pub fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, Errno> {
         let state = lock(&self.state);
         match &state.node(state.resolve(path.as_ref())?.node)?.content {
-            Content::File(bytes) => Ok(bytes.clone()),
-            Content::Folder(_) => Err(Errno::ISDIR),
+            InodeContent::File(bytes) => Ok(bytes.clone()),
+            InodeContent::Folder(_) => Err(Errno::ISDIR),
             _ => Err(Errno::INVAL),
         }
     }
@@ -147,7 +147,7 @@ impl InMemoryKernel {
     pub fn link_target(&self, path: impl AsRef<Path>) -> Result<PathBuf, Errno> {
         let state = lock(&self.state);
         match &state.node(state.resolve_link(path.as_ref())?.node)?.content {
-            Content::Symlink(target) => Ok(target.clone()),
+            InodeContent::Symlink(target) => Ok(target.clone()),
             _ => Err(Errno::INVAL),
         }
     }
@@ -185,12 +185,12 @@ impl InMemoryKernel {
     ///
     /// # Errors
     /// As `open`.
-    pub fn hold(&self, path: impl AsRef<Path>) -> Result<Hold, Errno> {
+    pub fn hold(&self, path: impl AsRef<Path>) -> Result<BusyMount, Errno> {
         let mut state = lock(&self.state);
         let at = state.resolve(path.as_ref())?;
         let token = state.fresh();
         state.held.push((token, at.mount));
-        Ok(Hold { kernel: self.clone(), token })
+        Ok(BusyMount { kernel: self.clone(), token })
     }
 
     /// Every visible mount but the machine's root, in the order of their ids; points are relative
@@ -271,7 +271,7 @@ impl InMemoryKernel {
     }
 }
 
-impl State {
+impl MachineState {
     /// Returns what is at an absolute path; a link at its end is not followed.
     fn resolve_link(&self, path: &Path) -> Sys<At> {
         match (path.parent(), path.file_name()) {
@@ -281,7 +281,7 @@ impl State {
     }
 
     /// Makes an entry at an absolute path whose parent exists.
-    fn place(&mut self, path: &Path, content: Content, mode: u32) -> Sys<At> {
+    fn place(&mut self, path: &Path, content: InodeContent, mode: u32) -> Sys<At> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(Errno::EXIST);
         };
@@ -293,12 +293,12 @@ impl State {
     pub(super) fn overwrite(&mut self, at: At, bytes: &[u8]) -> Sys<()> {
         self.writable(at)?;
         let node = self.node(at.node)?;
-        let Content::File(old) = &node.content else {
+        let InodeContent::File(old) = &node.content else {
             return Err(Errno::ISDIR);
         };
         self.check_room(node.file_system, old.len(), bytes.len())?;
         self.check_quota(at.node, old.len(), bytes.len())?;
-        self.node_mut(at.node)?.content = Content::File(bytes.to_vec());
+        self.node_mut(at.node)?.content = InodeContent::File(bytes.to_vec());
         Ok(())
     }
 }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use volhost_kernel::implement::{option_names, text};
 use volhost_kernel::{Detach, Errno, KernelError, MountId, MountInfo, Result, Step};
 
-use super::state::{At, Content, Mount, MountKey, State, Sys};
+use super::state::{At, InodeContent, MachineState, Mount, MountKey, Sys};
 
-impl State {
+impl MachineState {
     /// Takes a step of an operation on what `shown` names, unless a fault was ordered for it.
     pub(super) fn step(&mut self, step: Step, shown: &Path) -> Result<()> {
         self.faults.take(step).map_err(|errno| KernelError::walking(step, text(shown), errno))
@@ -70,8 +70,8 @@ impl State {
         all
     }
 
-    /// The mount point on this one of a mount whose file system is mounted nowhere else, relative to this
-    /// one.
+    /// The mount point on this one of a mount whose file system is mounted nowhere else, relative
+    /// to this one.
     pub(super) fn only_inside(&self, key: MountKey) -> Option<PathBuf> {
         let tree = self.tree_of(key);
         let file_system = |key: &MountKey| Some(self.nodes.get(&self.mounts.get(key)?.root)?.file_system);
@@ -113,9 +113,9 @@ impl State {
             Ok(at) => at,
             Err(Errno::NOENT) => {
                 let (content, mode) = if folder {
-                    (Content::Folder(std::collections::BTreeMap::new()), 0)
+                    (InodeContent::Folder(std::collections::BTreeMap::new()), 0)
                 } else {
-                    (Content::File(Vec::new()), 0)
+                    (InodeContent::File(Vec::new()), 0)
                 };
                 return self
                     .create(into, name, content, mode)
@@ -134,9 +134,9 @@ impl State {
         let node = self.node(at.node).map_err(|errno| KernelError::failed(Step::Inspect, path, errno))?;
         let path = path.to_owned();
         match (&node.content, folder) {
-            (Content::Symlink(_), _) => Err(KernelError::SymbolicLink { path }),
-            (Content::Folder(children), true) => Ok(children.is_empty()),
-            (Content::File(bytes), false) => Ok(bytes.is_empty()),
+            (InodeContent::Symlink(_), _) => Err(KernelError::SymbolicLink { path }),
+            (InodeContent::Folder(children), true) => Ok(children.is_empty()),
+            (InodeContent::File(bytes), false) => Ok(bytes.is_empty()),
             (content, true) => Err(KernelError::WrongType { path, expected: "a folder", found: word(content) }),
             (content, false) => Err(KernelError::WrongType { path, expected: "an empty file", found: word(content) }),
         }
@@ -198,11 +198,11 @@ impl State {
 }
 
 /// A word for messages.
-pub(super) fn word(content: &Content) -> &'static str {
+pub(super) fn word(content: &InodeContent) -> &'static str {
     match content {
-        Content::Folder(_) => "a folder",
-        Content::File(_) => "a file",
-        Content::Symlink(_) => "a symbolic link",
-        Content::Other(_) => "a socket, device or named pipe",
+        InodeContent::Folder(_) => "a folder",
+        InodeContent::File(_) => "a file",
+        InodeContent::Symlink(_) => "a symbolic link",
+        InodeContent::Other(_) => "a socket, device or named pipe",
     }
 }

@@ -6,25 +6,25 @@ use std::ffi::OsStr;
 use volhost_kernel::implement::{UPPER, WORK, check_overlay, label, text};
 use volhost_kernel::{DetachedMount, Errno, FsOption, KernelError, MountSource, Overlays, Result, SourceKind, Step};
 
-use super::state::{At, Content, FileSystem, Node, NodeId, State};
+use super::state::{At, FileSystem, Inode, InodeContent, MachineState, NodeId};
 use super::{InMemoryKernel, lock};
 
 const OVERLAY: &str = "overlay";
 
-impl State {
+impl MachineState {
     /// Copies what is missing of one folder into another, of another file system.
     fn merge(&mut self, from: NodeId, into: NodeId, file_system: u64) {
         let Ok(children) = self.children(from).cloned() else { return };
         for (name, child) in children {
             let Some(node) = self.nodes.get(&child).cloned() else { continue };
             let present = self.children(into).ok().and_then(|all| all.get(&name).copied());
-            let is_folder = matches!(node.content, Content::Folder(_));
+            let is_folder = matches!(node.content, InodeContent::Folder(_));
             let copy = match present {
                 Some(present) => present,
                 None => {
-                    let content = if is_folder { Content::Folder(BTreeMap::new()) } else { node.content };
+                    let content = if is_folder { InodeContent::Folder(BTreeMap::new()) } else { node.content };
                     let id = self.fresh();
-                    self.nodes.insert(id, Node { content, file_system, parent: Some(into), ..node });
+                    self.nodes.insert(id, Inode { content, file_system, parent: Some(into), ..node });
                     if let Ok(children) = self.children_mut(into) {
                         children.insert(name, id);
                     }
@@ -43,8 +43,8 @@ impl State {
         let id = self.fresh();
         let made = FileSystem { fs_type: OVERLAY.to_owned(), options: Vec::new(), max_bytes: None, max_inodes: None };
         self.file_systems.insert(id, made);
-        let content = Content::Folder(BTreeMap::new());
-        self.nodes.insert(id, Node { content, file_system: id, parent: None, ..like });
+        let content = InodeContent::Folder(BTreeMap::new());
+        self.nodes.insert(id, Inode { content, file_system: id, parent: None, ..like });
         for layer in layers {
             self.merge(layer.node, id, id);
         }
@@ -64,7 +64,7 @@ impl State {
         let failed = |errno| KernelError::failed(Step::OpenFolder, UPPER, errno);
         let upper = self.lower(top, OsStr::new(UPPER)).map_err(failed)?;
         if fresh {
-            let Node { owner, group, .. } = *self.node(like.node).map_err(failed)?;
+            let Inode { owner, group, .. } = *self.node(like.node).map_err(failed)?;
             let node = self.node_mut(upper.node).map_err(failed)?;
             (node.owner, node.group) = (owner, group);
         }

@@ -1,4 +1,5 @@
-//! A volume's group and modes, and id maps. Each file is a step, so that a walk can fail or end in the middle.
+//! A volume's group and modes, and id maps. Each file is a step, so that a walk can fail or end in
+//! the middle.
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
@@ -10,7 +11,7 @@ use volhost_kernel::{
     OwnershipReport, OwnershipRequest, Result, Step,
 };
 
-use super::state::{At, Content, State};
+use super::state::{At, InodeContent, MachineState};
 use super::{InMemoryKernel, lock};
 
 /// How many failures are reported one by one, as the real one does.
@@ -88,7 +89,7 @@ impl Ownership for InMemoryKernel {
     }
 }
 
-fn give(state: &mut State, root: At, request: &OwnershipRequest, shown: &Path) -> Result<OwnershipReport> {
+fn give(state: &mut MachineState, root: At, request: &OwnershipRequest, shown: &Path) -> Result<OwnershipReport> {
     let failed = |errno| KernelError::failed(Step::ApplyOwnership, text(shown), errno);
     let node = state.node(root.node).map_err(failed)?;
     let done = node.group == request.group && wanted_mode(node.mode, true, request.read_only) == node.mode;
@@ -124,7 +125,7 @@ fn give(state: &mut State, root: At, request: &OwnershipRequest, shown: &Path) -
 }
 
 fn give_one(
-    state: &mut State,
+    state: &mut MachineState,
     at: At,
     request: &OwnershipRequest,
     shown: &Path,
@@ -135,7 +136,7 @@ fn give_one(
     let folder = state.is_folder(at.node);
     let node = state.node(at.node).map_err(failed)?;
     let mode = match node.content {
-        Content::Symlink(_) => node.mode,
+        InodeContent::Symlink(_) => node.mode,
         _ => wanted_mode(node.mode, folder, request.read_only),
     };
     report.visited += 1;

@@ -1,46 +1,49 @@
-//! What the payload protocol needs of this kernel. Each system call of Linux is a step that can fail.
+//! What the payload protocol needs of this kernel. Each system call of Linux is a step that can
+//! fail.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use volhost_kernel::implement::payload::{Branch, Found, Ground, Plan, Tree, publish, stamp_of};
+use volhost_kernel::implement::payload::{
+    Branch, PayloadFolder, PayloadPlan, PayloadTree, TargetEntry, publish, stamp_of,
+};
 use volhost_kernel::implement::{check_name, label, text};
-use volhost_kernel::{Directory, Errno, KernelError, Payload, PayloadFile, Payloads, Published, Result, Step};
+use volhost_kernel::{Directory, Errno, KernelError, Payload, PayloadFile, Payloads, PublishResult, Result, Step};
 
-use super::state::{At, Content, State, Sys};
+use super::state::{At, InodeContent, MachineState, Sys};
 use super::{InMemoryKernel, lock};
 
 impl Payloads for InMemoryKernel {
-    fn publish_payload(&self, directory: &Directory, name: &OsStr, payload: &Payload) -> Result<Published> {
+    fn publish_payload(&self, directory: &Directory, name: &OsStr, payload: &Payload) -> Result<PublishResult> {
         check_name(name)?;
-        let plan = Plan::of(payload)?;
+        let plan = PayloadPlan::of(payload)?;
         let from = self.folder(directory)?;
         let shown = label(directory.label(), name);
         let mut state = lock(&self.state);
         state.step(Step::OpenFolder, &shown)?;
         let at =
             state.walk(from, &[name]).map_err(|errno| KernelError::walking(Step::OpenFolder, text(&shown), errno))?;
-        publish(&mut Volume { state: &mut state, at, shown }, &plan)
+        publish(&mut SimulatedVolume { state: &mut state, at, shown }, &plan)
     }
 }
 
 /// A volume that is being published.
-struct Volume<'a> {
-    state: &'a mut State,
+struct SimulatedVolume<'a> {
+    state: &'a mut MachineState,
     at: At,
     shown: PathBuf,
 }
 
-impl Volume<'_> {
+impl SimulatedVolume<'_> {
     /// Takes a step, then does it.
-    fn act<T>(&mut self, step: Step, shown: &Path, act: impl FnOnce(&mut State) -> Sys<T>) -> Result<T> {
+    fn act<T>(&mut self, step: Step, shown: &Path, act: impl FnOnce(&mut MachineState) -> Sys<T>) -> Result<T> {
         self.state.step(step, shown)?;
         act(self.state).map_err(|errno| KernelError::walking(step, text(shown), errno))
     }
 
-    fn same_tree(&self, at: At, tree: &Tree<'_>, plan: &Plan<'_>) -> Option<bool> {
+    fn same_tree(&self, at: At, tree: &PayloadTree<'_>, plan: &PayloadPlan<'_>) -> Option<bool> {
         let children = self.state.children(at.node).ok()?;
         if !self.same_ownership(at, plan.payload.folder_mode, None, plan)?
             || !children.keys().map(OsString::as_os_str).eq(tree.keys().copied())
@@ -50,8 +53,8 @@ impl Volume<'_> {
         for (name, branch) in tree {
             let at = self.state.lower(at, name).ok()?;
             let same = match (branch, &self.state.node(at.node).ok()?.content) {
-                (Branch::Folder(inner), Content::Folder(_)) => self.same_tree(at, inner, plan)?,
-                (Branch::File(file), Content::File(bytes)) => {
+                (Branch::Folder(inner), InodeContent::Folder(_)) => self.same_tree(at, inner, plan)?,
+                (Branch::File(file), InodeContent::File(bytes)) => {
                     *bytes == file.bytes && self.same_ownership(at, file.mode, Some(file), plan)?
                 }
                 _ => false,
@@ -63,12 +66,12 @@ impl Volume<'_> {
         Some(true)
     }
 
-    fn same_ownership(&self, at: At, mode: u32, file: Option<&PayloadFile>, plan: &Plan<'_>) -> Option<bool> {
+    fn same_ownership(&self, at: At, mode: u32, file: Option<&PayloadFile>, plan: &PayloadPlan<'_>) -> Option<bool> {
         let node = self.state.node(at.node).ok()?;
         Some((node.mode, node.owner, node.group) == (mode, plan.owner(file, 0), plan.group(0)))
     }
 
-    fn fill(&mut self, at: At, shown: &Path, tree: &Tree<'_>, plan: &Plan<'_>) -> Result<()> {
+    fn fill(&mut self, at: At, shown: &Path, tree: &PayloadTree<'_>, plan: &PayloadPlan<'_>) -> Result<()> {
         for (name, branch) in tree {
             let shown = shown.join(name);
             match branch {
@@ -79,7 +82,7 @@ impl Volume<'_> {
                 Branch::File(file) => {
                     // Empty first: a host that is killed in between leaves it so.
                     let new = self.act(Step::WriteFile, &shown, |state| {
-                        state.create(at, name, Content::File(Vec::new()), 0o600)
+                        state.create(at, name, InodeContent::File(Vec::new()), 0o600)
                     })?;
                     self.act(Step::WriteFile, &shown, |state| state.overwrite(new, &file.bytes))?;
                     self.give(new, &shown, file.mode, Some(file), plan)?;
@@ -90,10 +93,17 @@ impl Volume<'_> {
     }
 
     fn make_closed(&mut self, at: At, name: &OsStr, shown: &Path) -> Result<At> {
-        self.act(Step::MakeFolder, shown, |state| state.create(at, name, Content::Folder(BTreeMap::new()), 0o700))
+        self.act(Step::MakeFolder, shown, |state| state.create(at, name, InodeContent::Folder(BTreeMap::new()), 0o700))
     }
 
-    fn give(&mut self, at: At, shown: &Path, mode: u32, file: Option<&PayloadFile>, plan: &Plan<'_>) -> Result<()> {
+    fn give(
+        &mut self,
+        at: At,
+        shown: &Path,
+        mode: u32,
+        file: Option<&PayloadFile>,
+        plan: &PayloadPlan<'_>,
+    ) -> Result<()> {
         let (owner, group) = (plan.owner(file, 0), plan.group(0));
         self.act(Step::SetOwner, shown, |state| {
             let node = state.node_mut(at.node)?;
@@ -107,7 +117,7 @@ impl Volume<'_> {
     }
 }
 
-impl Ground for Volume<'_> {
+impl PayloadFolder for SimulatedVolume<'_> {
     fn shown(&self, name: &OsStr) -> String {
         text(&label(&self.shown, name))
     }
@@ -122,34 +132,35 @@ impl Ground for Volume<'_> {
         self.act(Step::ListFolder, &shown, |state| Ok(state.children(at.node)?.keys().cloned().collect()))
     }
 
-    fn look(&mut self, name: &OsStr) -> Result<Found> {
+    fn look(&mut self, name: &OsStr) -> Result<TargetEntry> {
         let (at, shown) = (self.at, label(&self.shown, name));
         self.act(Step::ReadLink, &shown, |state| match state.entry(at, name) {
-            Err(Errno::NOENT) => Ok(Found::Absent),
+            Err(Errno::NOENT) => Ok(TargetEntry::Absent),
             Err(errno) => Err(errno),
             Ok(at) => Ok(match &state.node(at.node)?.content {
-                Content::Symlink(target) => Found::Link(target.clone()),
-                Content::Folder(_) => Found::Folder,
-                Content::File(_) | Content::Other(_) => Found::Other,
+                InodeContent::Symlink(target) => TargetEntry::Link(target.clone()),
+                InodeContent::Folder(_) => TargetEntry::Folder,
+                InodeContent::File(_) | InodeContent::Other(_) => TargetEntry::Other,
             }),
         })
     }
 
-    fn matches(&mut self, folder: &OsStr, plan: &Plan<'_>) -> bool {
+    fn matches(&mut self, folder: &OsStr, plan: &PayloadPlan<'_>) -> bool {
         let same = self.state.lower(self.at, folder).ok().and_then(|at| self.same_tree(at, &plan.tree, plan));
         same.unwrap_or(false)
     }
 
-    fn write(&mut self, folder: &OsStr, plan: &Plan<'_>) -> Result<()> {
+    fn write(&mut self, folder: &OsStr, plan: &PayloadPlan<'_>) -> Result<()> {
         let shown = label(&self.shown, folder);
         let at = self.make_closed(self.at, folder, &shown)?;
         self.fill(at, &shown, &plan.tree, plan)
     }
 
-    fn link(&mut self, name: &OsStr, target: &Path, plan: &Plan<'_>) -> Result<()> {
+    fn link(&mut self, name: &OsStr, target: &Path, plan: &PayloadPlan<'_>) -> Result<()> {
         let (at, shown) = (self.at, label(&self.shown, name));
-        let link = self
-            .act(Step::MakeLink, &shown, |state| state.create(at, name, Content::Symlink(target.to_owned()), 0o777))?;
+        let link = self.act(Step::MakeLink, &shown, |state| {
+            state.create(at, name, InodeContent::Symlink(target.to_owned()), 0o777)
+        })?;
         let owned = self.act(Step::SetOwner, &shown, |state| {
             let node = state.node_mut(link.node)?;
             node.owner = plan.payload.owner.unwrap_or(node.owner);

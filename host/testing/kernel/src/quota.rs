@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use volhost_kernel::implement::{FEATURE, check_limit, check_mode, check_name, label, text};
 use volhost_kernel::{Directory, Errno, KernelError, Quotas, Result, Step};
 
-use super::state::{Content, NodeId, State, Sys};
+use super::state::{InodeContent, MachineState, NodeId, Sys};
 use super::{InMemoryKernel, lock};
 
 impl Quotas for InMemoryKernel {
@@ -50,13 +50,14 @@ impl Quotas for InMemoryKernel {
     }
 }
 
-impl State {
+impl MachineState {
     /// Refuses a file that grows beyond the quota of a folder that it lies in.
     pub(super) fn check_quota(&self, node: NodeId, old: usize, new: usize) -> Sys<()> {
         for (folder, limit) in self.limits.iter().filter(|(folder, _)| self.is_within(node, **folder)) {
             let within = self.nodes.iter().filter(|(id, _)| self.is_within(**id, *folder));
-            let used: usize =
-                within.map(|(_, node)| if let Content::File(bytes) = &node.content { bytes.len() } else { 0 }).sum();
+            let used: usize = within
+                .map(|(_, node)| if let InodeContent::File(bytes) = &node.content { bytes.len() } else { 0 })
+                .sum();
             if (used - old + new) as u64 > *limit {
                 return Err(Errno::DQUOT);
             }

@@ -6,9 +6,9 @@ use std::path::{Component, Path, PathBuf};
 
 use volhost_kernel::{Errno, SourceKind};
 
-use super::devices::Devices;
+use super::devices::SimulatedDevices;
 use super::faults::Faults;
-use super::handles::Held;
+use super::handles::OpenHandle;
 
 /// As many links as Linux follows on one path.
 const MAX_LINKS: usize = 40;
@@ -26,7 +26,7 @@ pub(super) struct At {
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Content {
+pub(super) enum InodeContent {
     Folder(BTreeMap<OsString, NodeId>),
     File(Vec<u8>),
     Symlink(PathBuf),
@@ -34,8 +34,8 @@ pub(super) enum Content {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Node {
-    pub(super) content: Content,
+pub(super) struct Inode {
+    pub(super) content: InodeContent,
     pub(super) mode: u32,
     pub(super) owner: u32,
     pub(super) group: u32,
@@ -61,24 +61,24 @@ pub(super) struct Mount {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) nodes: HashMap<NodeId, Node>,
+pub(super) struct MachineState {
+    pub(super) nodes: HashMap<NodeId, Inode>,
     pub(super) file_systems: HashMap<u64, FileSystem>,
     pub(super) mounts: BTreeMap<MountKey, Mount>,
     /// The topmost-but-lower index: which mount is on a place.
     pub(super) mounted_on: HashMap<At, MountKey>,
     /// Roots of detached trees, with their handles.
-    pub(super) detached: HashMap<MountKey, Held>,
+    pub(super) detached: HashMap<MountKey, OpenHandle>,
     /// Open files, which keep their mounts busy.
     pub(super) held: Vec<(u64, MountKey)>,
     /// Locked files, with the handles of their locks.
-    pub(super) locks: HashMap<NodeId, Held>,
+    pub(super) locks: HashMap<NodeId, OpenHandle>,
     pub(super) faults: Faults,
     pub(super) memory: u64,
     pub(super) missing_options: HashSet<String>,
     /// The label of containers' files, if it has SELinux.
     pub(super) container_file_label: Option<String>,
-    pub(super) devices: Devices,
+    pub(super) devices: SimulatedDevices,
     /// Types of file systems whose mounts can't be id-mapped.
     pub(super) without_id_maps: HashSet<String>,
     /// The sizes of huge pages that there are, in bytes, the usual one first.
@@ -93,7 +93,7 @@ pub(super) struct State {
 /// The root of the machine: the first mount over the first node.
 pub(super) const ROOT: At = At { mount: 1, node: 2 };
 
-impl State {
+impl MachineState {
     pub(super) fn new() -> Self {
         let mut state = Self {
             nodes: HashMap::new(),
@@ -107,7 +107,7 @@ impl State {
             memory: 8 << 30,
             missing_options: HashSet::new(),
             container_file_label: None,
-            devices: Devices::default(),
+            devices: SimulatedDevices::default(),
             without_id_maps: HashSet::new(),
             huge_pages: vec![2 << 20, 1 << 30],
             folder_quotas: false,
@@ -116,8 +116,8 @@ impl State {
         };
         let disk = FileSystem { fs_type: "ext4".to_owned(), options: Vec::new(), max_bytes: None, max_inodes: None };
         state.file_systems.insert(0, disk);
-        let content = Content::Folder(BTreeMap::new());
-        let root = Node { content, mode: 0o755, owner: 0, group: 0, file_system: 0, parent: None };
+        let content = InodeContent::Folder(BTreeMap::new());
+        let root = Inode { content, mode: 0o755, owner: 0, group: 0, file_system: 0, parent: None };
         state.nodes.insert(ROOT.node, root);
         state.mounts.insert(ROOT.mount, Mount { root: ROOT.node, on: None, attributes: 0 });
         state
@@ -138,24 +138,24 @@ impl State {
         self.next
     }
 
-    pub(super) fn node(&self, id: NodeId) -> Sys<&Node> {
+    pub(super) fn node(&self, id: NodeId) -> Sys<&Inode> {
         self.nodes.get(&id).ok_or(Errno::STALE)
     }
 
-    pub(super) fn node_mut(&mut self, id: NodeId) -> Sys<&mut Node> {
+    pub(super) fn node_mut(&mut self, id: NodeId) -> Sys<&mut Inode> {
         self.nodes.get_mut(&id).ok_or(Errno::STALE)
     }
 
     pub(super) fn children(&self, id: NodeId) -> Sys<&BTreeMap<OsString, NodeId>> {
         match &self.node(id)?.content {
-            Content::Folder(children) => Ok(children),
+            InodeContent::Folder(children) => Ok(children),
             _ => Err(Errno::NOTDIR),
         }
     }
 
     pub(super) fn children_mut(&mut self, id: NodeId) -> Sys<&mut BTreeMap<OsString, NodeId>> {
         match &mut self.node_mut(id)?.content {
-            Content::Folder(children) => Ok(children),
+            InodeContent::Folder(children) => Ok(children),
             _ => Err(Errno::NOTDIR),
         }
     }
@@ -192,8 +192,8 @@ impl State {
         for name in names {
             at = self.entry(at, name)?;
             match self.node(at.node)?.content {
-                Content::Folder(_) => {}
-                Content::Symlink(_) => return Err(Errno::LOOP),
+                InodeContent::Folder(_) => {}
+                InodeContent::Symlink(_) => return Err(Errno::LOOP),
                 _ => return Err(Errno::NOTDIR),
             }
         }
@@ -217,7 +217,7 @@ impl State {
                 }
                 Component::Normal(name) => {
                     let inner = self.entry(at, name)?;
-                    if let Content::Symlink(target) = &self.node(inner.node)?.content {
+                    if let InodeContent::Symlink(target) = &self.node(inner.node)?.content {
                         let links = links.checked_sub(1).ok_or(Errno::LOOP)?;
                         let here = self.path_of(at).ok_or(Errno::NOENT)?;
                         let target = here.join(target).join(components.as_path());
@@ -273,7 +273,7 @@ impl State {
     }
 
     /// Makes an entry, as far as the file system has room.
-    pub(super) fn create(&mut self, folder: At, name: &OsStr, content: Content, mode: u32) -> Sys<At> {
+    pub(super) fn create(&mut self, folder: At, name: &OsStr, content: InodeContent, mode: u32) -> Sys<At> {
         if self.children(folder.node)?.contains_key(name) {
             return Err(Errno::EXIST);
         }
@@ -283,19 +283,19 @@ impl State {
         if room.is_some_and(|most| self.inodes(file_system) >= most) {
             return Err(Errno::NOSPC);
         }
-        if let Content::File(bytes) = &content {
+        if let InodeContent::File(bytes) = &content {
             self.check_room(file_system, 0, bytes.len())?;
             self.check_quota(folder.node, 0, bytes.len())?;
         }
         let id = self.fresh();
-        let node = Node { content, mode, owner: 0, group: 0, file_system, parent: Some(folder.node) };
+        let node = Inode { content, mode, owner: 0, group: 0, file_system, parent: Some(folder.node) };
         self.nodes.insert(id, node);
         self.children_mut(folder.node)?.insert(name.to_owned(), id);
         Ok(At { mount: folder.mount, node: id })
     }
 
     fn inodes(&self, file_system: u64) -> u64 {
-        let in_use = |node: &&Node| node.file_system == file_system;
+        let in_use = |node: &&Inode| node.file_system == file_system;
         self.nodes.values().filter(in_use).count() as u64
     }
 
@@ -306,7 +306,7 @@ impl State {
         };
         let used: usize = (self.nodes.values())
             .filter(|node| node.file_system == file_system)
-            .map(|node| if let Content::File(bytes) = &node.content { bytes.len() } else { 0 })
+            .map(|node| if let InodeContent::File(bytes) = &node.content { bytes.len() } else { 0 })
             .sum();
         if (used - old + new) as u64 > most { Err(Errno::NOSPC) } else { Ok(()) }
     }
@@ -321,7 +321,7 @@ impl State {
         self.children_mut(folder.node)?.remove(name);
         let mut gone = vec![at.node];
         while let Some(id) = gone.pop() {
-            if let Some(Node { content: Content::Folder(children), .. }) = self.nodes.remove(&id) {
+            if let Some(Inode { content: InodeContent::Folder(children), .. }) = self.nodes.remove(&id) {
                 gone.extend(children.into_values());
             }
         }

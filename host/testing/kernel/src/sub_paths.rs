@@ -1,4 +1,5 @@
-//! Sub-paths: the links of a volume are followed here one by one, as `openat2` does beneath a folder.
+//! Sub-paths: the links of a volume are followed here one by one, as `openat2` does beneath a
+//! folder.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -6,21 +7,27 @@ use std::path::{Component, Path, PathBuf};
 
 use volhost_kernel::implement::{check_mode, check_name, check_relative, label, text};
 use volhost_kernel::{
-    Bound, Detach, Directory, Errno, Kernel as _, KernelError, Missing, MountSource, Result, SourceKind, Step,
-    SubPathBind, SubPaths,
+    Detach, Directory, Errno, Kernel as _, KernelError, MissingSubPath, MountSource, Result, SourceKind, Step,
+    SubPathBind, SubPathBinding, SubPaths,
 };
 
-use super::state::{At, Content, State, Sys};
+use super::state::{At, InodeContent, MachineState, Sys};
 use super::{InMemoryKernel, lock};
 
 /// As many links as Linux follows on one path.
 const MAX_LINKS: usize = 40;
 
 impl SubPaths for InMemoryKernel {
-    fn open_sub_path(&self, volume: &Directory, name: &OsStr, rel: &Path, missing: Missing) -> Result<MountSource> {
+    fn open_sub_path(
+        &self,
+        volume: &Directory,
+        name: &OsStr,
+        rel: &Path,
+        missing: MissingSubPath,
+    ) -> Result<MountSource> {
         check_name(name)?;
         let names = check_relative(rel)?;
-        if let Missing::MakeFoldersWithMode(mode) = missing {
+        if let MissingSubPath::MakeFoldersWithMode(mode) = missing {
             check_mode(mode)?;
         }
         let from = self.folder(volume)?;
@@ -32,16 +39,16 @@ impl SubPaths for InMemoryKernel {
         let shown = label(&shown, rel);
         state.step(Step::OpenSubPath, &shown)?;
         let at = match state.resolve_staying(root, rel) {
-            Err(Errno::NOENT) if missing != Missing::Refuse => {
+            Err(Errno::NOENT) if missing != MissingSubPath::Refuse => {
                 let root_mode = state.node(root.node).map_or(0, |node| node.mode);
-                let mode = if let Missing::MakeFoldersWithMode(mode) = missing { mode } else { root_mode };
+                let mode = if let MissingSubPath::MakeFoldersWithMode(mode) = missing { mode } else { root_mode };
                 make_below(&mut state, root, &names, mode, &shown)?
             }
             found => found.map_err(|errno| refused(&shown, errno))?,
         };
         let kind = match state.node(at.node).map(|node| &node.content) {
-            Ok(Content::Folder(_)) => SourceKind::Directory,
-            Ok(Content::Other(kind)) => *kind,
+            Ok(InodeContent::Folder(_)) => SourceKind::Directory,
+            Ok(InodeContent::Other(kind)) => *kind,
             _ => SourceKind::File,
         };
         self.host_source(at, &shown, kind)
@@ -53,7 +60,7 @@ impl SubPaths for InMemoryKernel {
         how: SubPathBind,
         directory: &Directory,
         name: &OsStr,
-    ) -> Result<Bound> {
+    ) -> Result<SubPathBinding> {
         check_name(name)?;
         let wanted = self.at(source)?.node;
         let from = self.folder(directory)?;
@@ -65,7 +72,7 @@ impl SubPaths for InMemoryKernel {
         };
         let read_only = |attributes: u64| attributes & libc::MOUNT_ATTR_RDONLY != 0;
         if bound.is_some_and(|(root, attributes)| root == wanted && read_only(attributes) == how.read_only) {
-            return Ok(Bound::Kept);
+            return Ok(SubPathBinding::Kept);
         }
         let mount = self.bind(source, how.submounts)?;
         if how.read_only {
@@ -75,7 +82,7 @@ impl SubPaths for InMemoryKernel {
             self.detach(directory, name, Detach::Lazy)?;
         }
         self.attach(mount, directory, name)?;
-        Ok(if bound.is_some() { Bound::Replaced } else { Bound::New })
+        Ok(if bound.is_some() { SubPathBinding::Replaced } else { SubPathBinding::New })
     }
 
     fn detach_tree(&self, directory: &Directory, name: &OsStr, how: Detach) -> Result<()> {
@@ -96,8 +103,8 @@ impl SubPaths for InMemoryKernel {
             return self.detach(directory, name, how);
         }
         match state.node(at.node).map(|node| &node.content) {
-            Ok(Content::Folder(_)) => {}
-            Ok(Content::Symlink(_)) => return Err(KernelError::SymbolicLink { path: text(&shown) }),
+            Ok(InodeContent::Folder(_)) => {}
+            Ok(InodeContent::Symlink(_)) => return Err(KernelError::SymbolicLink { path: text(&shown) }),
             _ => return Err(KernelError::walking(Step::Unmount, text(&shown), Errno::NOTDIR)),
         }
         let mut first = state.unmount_within(at, how, &shown).err();
@@ -114,7 +121,7 @@ fn refused(shown: &Path, errno: Errno) -> KernelError {
     }
 }
 
-fn make_below(state: &mut State, root: At, names: &[&OsStr], mode: u32, shown: &Path) -> Result<At> {
+fn make_below(state: &mut MachineState, root: At, names: &[&OsStr], mode: u32, shown: &Path) -> Result<At> {
     let mut existing = names.len();
     let mut here = loop {
         existing -= 1;
@@ -134,7 +141,7 @@ fn make_below(state: &mut State, root: At, names: &[&OsStr], mode: u32, shown: &
     Ok(here)
 }
 
-impl State {
+impl MachineState {
     /// Follows a path and its links as long as they stay below the root.
     fn resolve_staying(&self, root: At, rel: &Path) -> Sys<At> {
         let mut trail = vec![root];
@@ -152,7 +159,7 @@ impl State {
                 }
                 Some(Component::Normal(name)) => {
                     let inner = self.entry(here, name)?;
-                    if let Content::Symlink(target) = &self.node(inner.node)?.content {
+                    if let InodeContent::Symlink(target) = &self.node(inner.node)?.content {
                         links += 1;
                         if links > MAX_LINKS {
                             return Err(Errno::LOOP);
@@ -197,14 +204,14 @@ impl State {
             return;
         }
         let removable = match self.nodes.get(&at.node).map(|node| &node.content) {
-            Some(Content::Folder(children)) => {
+            Some(InodeContent::Folder(children)) => {
                 let names: Vec<OsString> = children.keys().cloned().collect();
                 for inner in names {
                     self.clear_points(at, &inner, &shown.join(&inner), first);
                 }
                 self.children(at.node).is_ok_and(BTreeMap::is_empty)
             }
-            Some(Content::File(bytes)) => bytes.is_empty(),
+            Some(InodeContent::File(bytes)) => bytes.is_empty(),
             _ => false,
         };
         if !removable {

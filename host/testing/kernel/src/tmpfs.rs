@@ -5,12 +5,12 @@ use std::ffi::OsStr;
 
 use volhost_kernel::{Errno, FsOption, KernelError, Result};
 
-use super::state::{At, Content, FileSystem, MountKey, Node, State, Sys};
+use super::state::{At, FileSystem, Inode, InodeContent, MachineState, MountKey, Sys};
 
 /// The unit of tmpfs, in bytes.
 const PAGE: u64 = 4096;
 
-impl State {
+impl MachineState {
     /// A new tmpfs, unattached.
     pub(super) fn new_tmpfs(&mut self, options: &[FsOption]) -> Result<MountKey> {
         let id = self.fresh();
@@ -57,8 +57,8 @@ impl State {
                 _ => file_system.options.push(option.key.clone()),
             }
         }
-        let content = Content::Folder(BTreeMap::new());
-        self.nodes.insert(id, Node { content, mode, owner: user, group, file_system: id, parent: None });
+        let content = InodeContent::Folder(BTreeMap::new());
+        self.nodes.insert(id, Inode { content, mode, owner: user, group, file_system: id, parent: None });
         self.file_systems.insert(id, file_system);
         Ok(self.add_mount(id, 0))
     }
@@ -67,7 +67,7 @@ impl State {
     pub(super) fn grow_tmpfs(&mut self, folder: At, name: &OsStr, bytes: u64) -> Sys<bool> {
         let at = self.entry(folder, name)?;
         let node = self.node(at.node)?;
-        if matches!(node.content, Content::Symlink(_)) {
+        if matches!(node.content, InodeContent::Symlink(_)) {
             return Err(Errno::LOOP);
         }
         let id = node.file_system;

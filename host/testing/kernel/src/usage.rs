@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use volhost_kernel::implement::{check_name, label, text};
 use volhost_kernel::{Directory, DiskUsage, Errno, KernelError, Result, Step, Usage, Usages};
 
-use super::state::{At, Content, State, Sys};
+use super::state::{At, InodeContent, MachineState, Sys};
 use super::{InMemoryKernel, lock};
 
 const PAGE: u64 = 4096;
@@ -34,15 +34,15 @@ impl Usages for InMemoryKernel {
     }
 }
 
-fn pages(content: &Content) -> u64 {
-    if let Content::File(bytes) = content { (bytes.len() as u64).div_ceil(PAGE) * PAGE } else { 0 }
+fn pages(content: &InodeContent) -> u64 {
+    if let InodeContent::File(bytes) = content { (bytes.len() as u64).div_ceil(PAGE) * PAGE } else { 0 }
 }
 
-impl State {
+impl MachineState {
     fn usage_of(&self, from: At, name: &OsStr) -> Sys<Usage> {
         let at = self.entry(from, name)?;
         let node = self.node(at.node)?;
-        if matches!(node.content, Content::Symlink(_)) {
+        if matches!(node.content, InodeContent::Symlink(_)) {
             return Err(Errno::LOOP);
         }
         let id = node.file_system;
@@ -69,7 +69,7 @@ impl State {
             let node = self.node(at.node)?;
             sum.inodes += 1;
             sum.bytes += pages(&node.content);
-            if let Content::Folder(children) = &node.content {
+            if let InodeContent::Folder(children) = &node.content {
                 let inner = children.values().map(|id| At { mount: at.mount, node: *id });
                 pending.extend(inner.filter(|at| !self.mounted_on.contains_key(at)));
             }

@@ -10,7 +10,8 @@ use serde_json::Value;
 /// Folders of the workspace whose packages only tests use.
 const DEV_ONLY: [&str; 2] = ["host/testing/", "tests/"];
 
-/// The packages of the workspace and what each is compiled with, as cargo resolves them. Needs no network.
+/// The packages of the workspace and what each is compiled with, as cargo resolves them. Needs no
+/// network.
 fn build_graph() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)

@@ -1,5 +1,6 @@
-//! Block devices on this machine's kernel: the suite, and devices as only a real one has them, with other programs' data on them, damaged,
-//! raced for, left by the dead. Needs root, e2fsprogs, xfsprogs, btrfs-progs and util-linux.
+//! Block devices on this machine's kernel: the suite, and devices as only a real one has them, with
+//! other programs' data on them, damaged, raced for, left by the dead. Needs root, e2fsprogs,
+//! xfsprogs, btrfs-progs and util-linux.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -72,7 +73,8 @@ fn used_ext4(house: &House<'_>) -> BlockDevice {
     device
 }
 
-/// A partition table in the style of DOS: one Linux partition, and the two bytes that end its sector.
+/// A partition table in the style of DOS: one Linux partition, and the two bytes that end its
+/// sector.
 fn partition_table() -> Vec<u8> {
     let mut sector = vec![0; 512];
     sector[446..462].copy_from_slice(&[0, 0, 2, 0, 0x83, 0, 0, 0, 0x00, 0x08, 0, 0, 0x00, 0x20, 0, 0]);

@@ -1,5 +1,6 @@
-//! Overlays and image files as only a real kernel has them: tops that are used again, file systems that take no top, images that other programs
-//! made and another process damaged, replaced or removed. Needs root, e2fsprogs, erofs-utils and squashfs-tools.
+//! Overlays and image files as only a real kernel has them: tops that are used again, file systems
+//! that take no top, images that other programs made and another process damaged, replaced or
+//! removed. Needs root, e2fsprogs, erofs-utils and squashfs-tools.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -172,7 +172,8 @@ fn the_machines_root_bound_inside_survives_a_removal() {
         let inner = house.kernel.walk(&house.root, Path::new("folder/inner")).unwrap();
         let whole = house.kernel.open_host_path(Path::new("/"), &["/".into()]).unwrap();
         let whole = house.kernel.bind(&whole, true).unwrap();
-        // A removal that is broken tries to remove the machine's files: it must fail on the error below, not on this machine.
+        // A removal that is broken tries to remove the machine's files: it must fail on the error
+        // below, not on this machine.
         house.kernel.set_options(&whole, &["ro"], true).unwrap();
         house.kernel.attach(whole, &inner, name("host")).unwrap();
         let error = house.kernel.delete_folder(&house.root, name("folder")).unwrap_err();
@@ -285,7 +286,7 @@ fn a_folder_that_is_moved_out_while_it_is_removed_takes_nothing_along() {
         });
         for _ in 0..300 {
             for at in 0..5 {
-                // The mover may hold it elsewhere: then this round has less to remove.
+                // The mover may have it in another place: then this round has less to remove.
                 let folder = house.at(&format!("gone/moving/{at}"));
                 let _ = std::fs::create_dir_all(&folder);
                 let _ = std::fs::write(folder.join("file"), b"x");

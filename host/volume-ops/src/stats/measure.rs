@@ -15,14 +15,14 @@ use std::time::Duration;
 use volhost_kernel::{Directory, DiskUsage, Entry, Kernel, KernelError};
 use volhost_runtime::{CallError, Capability, Measured, Target};
 
-use super::StandingVolume;
+use super::MeteredVolume;
 use crate::layout;
 use crate::steps::Steps;
 use crate::volume_ops::VolumeOps;
 
 /// The figures of one volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct VolumeFigures {
     /// The figures.
     pub(super) measured: Measured,
     /// Why some, or all, are missing.
@@ -37,13 +37,13 @@ enum TargetKind {
 }
 
 /// Asks the kernel, and the plugin if it measures its volumes itself.
-pub(super) fn measure(volume_ops: &VolumeOps, volume: &StandingVolume, plugin_time: Duration) -> Found {
+pub(super) fn measure(volume_ops: &VolumeOps, volume: &MeteredVolume, plugin_time: Duration) -> VolumeFigures {
     let kind = match look(volume_ops, volume) {
         Ok(Some(kind)) => kind,
-        Ok(None) => return Found::failed("nothing is mounted in the pod's folder"),
-        Err(error) => return Found::failed(error),
+        Ok(None) => return VolumeFigures::failed("nothing is mounted in the pod's folder"),
+        Err(error) => return VolumeFigures::failed(error),
     };
-    let mut found = Found::default();
+    let mut found = VolumeFigures::default();
     let own = match kind {
         // Of a folder this is what it shares with others: what is left to all.
         TargetKind::Mount | TargetKind::Folder => file_system(volume_ops, volume),
@@ -54,7 +54,7 @@ pub(super) fn measure(volume_ops: &VolumeOps, volume: &StandingVolume, plugin_ti
         // What others have written to the same file system is not this volume's.
         (found.measured.used, found.measured.inodes_used) = (None, None);
     }
-    let plugin = volume_ops.plugins().for_tear_down(&volume.plugin, None);
+    let plugin = volume_ops.plugins().for_unmount(&volume.plugin, None);
     if let Some(plugin) = plugin.filter(|plugin| plugin.exports(Capability::Stats)) {
         let name = layout::volume_name(&volume.plugin, &volume.volume);
         let asked = target(volume_ops, volume, &kind).map_err(|error| error.to_string()).and_then(|target| {
@@ -73,7 +73,7 @@ pub(super) fn measure(volume_ops: &VolumeOps, volume: &StandingVolume, plugin_ti
     found
 }
 
-impl Found {
+impl VolumeFigures {
     fn failed(problem: impl ToString) -> Self {
         Self { problem: Some(problem.to_string()), ..Self::default() }
     }
@@ -102,7 +102,7 @@ pub fn prefer(own: &mut Measured, plugins: Measured) {
     own.abnormal = abnormal;
 }
 
-fn look(volume_ops: &VolumeOps, volume: &StandingVolume) -> Result<Option<TargetKind>, KernelError> {
+fn look(volume_ops: &VolumeOps, volume: &MeteredVolume) -> Result<Option<TargetKind>, KernelError> {
     let name = OsStr::new(volume.spec_name.as_str());
     if let Some(folder) = volume_ops.folders().open(&layout::plugin_folder(&volume.pod, &volume.plugin))? {
         match volume_ops.kernel().entry(&folder, name)? {
@@ -117,7 +117,7 @@ fn look(volume_ops: &VolumeOps, volume: &StandingVolume) -> Result<Option<Target
     Ok(mapped.map(|_| TargetKind::Device))
 }
 
-fn file_system(volume_ops: &VolumeOps, volume: &StandingVolume) -> Result<Measured, KernelError> {
+fn file_system(volume_ops: &VolumeOps, volume: &MeteredVolume) -> Result<Measured, KernelError> {
     let folder = volume_ops.kernel().walk(volume_ops.root(), &layout::plugin_folder(&volume.pod, &volume.plugin))?;
     file_system_at(volume_ops.kernel().as_ref(), &folder, OsStr::new(volume.spec_name.as_str()))
 }
@@ -141,19 +141,19 @@ pub fn file_system_at(kernel: &dyn Kernel, folder: &Directory, name: &OsStr) -> 
     })
 }
 
-fn files(volume_ops: &VolumeOps, volume: &StandingVolume) -> Result<DiskUsage, KernelError> {
+fn files(volume_ops: &VolumeOps, volume: &MeteredVolume) -> Result<DiskUsage, KernelError> {
     let folder = volume_ops.kernel().walk(volume_ops.root(), &layout::plugin_folder(&volume.pod, &volume.plugin))?;
     volume_ops.kernel().disk_usage(&folder, OsStr::new(volume.spec_name.as_str()))
 }
 
-fn device(volume_ops: &VolumeOps, volume: &StandingVolume) -> Result<Measured, KernelError> {
+fn device(volume_ops: &VolumeOps, volume: &MeteredVolume) -> Result<Measured, KernelError> {
     let links = volume_ops.kernel().walk(volume_ops.root(), &layout::pod_device_folder(&volume.pod, &volume.plugin))?;
     let path = volume_ops.kernel().linked_device(&links, OsStr::new(volume.spec_name.as_str()))?;
     let device = volume_ops.kernel().open_block_device(path.as_deref().unwrap_or(Path::new("")))?;
     Ok(Measured { capacity: Some(volume_ops.kernel().device_size(&device)?), ..Measured::default() })
 }
 
-fn target(volume_ops: &VolumeOps, volume: &StandingVolume, kind: &TargetKind) -> Result<Option<Target>, KernelError> {
+fn target(volume_ops: &VolumeOps, volume: &MeteredVolume, kind: &TargetKind) -> Result<Option<Target>, KernelError> {
     if matches!(kind, TargetKind::Device) {
         return Ok(None);
     }

@@ -14,8 +14,8 @@ use tracing::debug;
 use volhost_model::names::PluginName;
 use volhost_model::view::{EventKind, UsageView};
 
-use super::StandingVolume;
-use super::measure::{Found, measure};
+use super::MeteredVolume;
+use super::measure::{VolumeFigures, measure};
 use crate::events::{EventSink, NewEvent};
 use crate::volume_ops::VolumeOps;
 use crate::worker_pool::WorkerPool;
@@ -41,39 +41,39 @@ pub struct VolumeMeter {
     volume_ops: Weak<VolumeOps>,
     /// How long a plugin's own code may run for one answer.
     plugin_time: Duration,
-    shared: Arc<Shared>,
+    shared: Arc<MeterShared>,
     /// Receives the events about volumes that are abnormal, or normal again.
     events: EventSink,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct MeterShared {
+    state: Mutex<MeterState>,
     answered: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    volumes: HashMap<StandingVolume, Known>,
+struct MeterState {
+    volumes: HashMap<MeteredVolume, MeterEntry>,
     pools: HashMap<PluginName, WorkerPool>,
 }
 
 /// The last answer of one volume, and the running request.
 #[derive(Debug, Default)]
-struct Known {
-    answer: Option<Answer>,
+struct MeterEntry {
+    answer: Option<CachedFigures>,
     /// When it was asked, if it has not answered yet.
     asked: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Answer {
-    found: Found,
+struct CachedFigures {
+    found: VolumeFigures,
     at: Instant,
     fresh_for: Duration,
 }
 
-impl Answer {
+impl CachedFigures {
     fn is_fresh(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.at) < self.fresh_for
     }
@@ -83,10 +83,10 @@ impl Answer {
     }
 }
 
-impl Shared {
+impl MeterShared {
     /// Every change of the state is complete at any moment, so a thread that panicked with the lock
     /// has broken nothing.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MeterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -100,12 +100,12 @@ impl VolumeMeter {
 
     /// Returns how full these volumes are, in their order. Blocks for at most a quarter of a
     /// second, whatever the storage does.
-    pub fn measure(&self, volumes: Vec<StandingVolume>) -> Vec<(StandingVolume, UsageView)> {
+    pub fn measure(&self, volumes: Vec<MeteredVolume>) -> Vec<(MeteredVolume, UsageView)> {
         let now = Instant::now();
         self.ask(&volumes, now);
         let state = self.wait(now);
         let moments = Moments { now: Instant::now(), now_us: now_us() };
-        let view = |volume: &StandingVolume| state.volumes.get(volume).map(|known| known.view(&moments));
+        let view = |volume: &MeteredVolume| state.volumes.get(volume).map(|known| known.view(&moments));
         let mut seen = Vec::with_capacity(volumes.len());
         for volume in volumes {
             let usage = view(&volume).unwrap_or_default();
@@ -124,10 +124,10 @@ impl VolumeMeter {
     }
 
     /// Measures every volume that is due, and forgets those that no request names any more.
-    fn ask(&self, wanted: &[StandingVolume], now: Instant) {
+    fn ask(&self, wanted: &[MeteredVolume], now: Instant) {
         let Some(volume_ops) = self.volume_ops.upgrade() else { return };
         let mut state = self.shared.lock();
-        let State { volumes, pools } = &mut *state;
+        let MeterState { volumes, pools } = &mut *state;
         // One that hangs is kept: its thread will come back.
         volumes.retain(|_, known| known.asked.is_some() || known.answer.as_ref().is_some_and(|it| it.is_kept(now)));
         for volume in wanted {
@@ -150,9 +150,9 @@ impl VolumeMeter {
                 let at = Instant::now();
                 let fresh_for = at.saturating_duration_since(begun).saturating_mul(FRESH_FOR_COST).max(FRESH);
                 let now = found.measured.abnormal.clone();
-                let answer = Some(Answer { found, at, fresh_for });
+                let answer = Some(CachedFigures { found, at, fresh_for });
                 let before = match shared.lock().volumes.get_mut(&volume) {
-                    Some(known) => std::mem::replace(known, Known { asked: None, answer }).answer,
+                    Some(known) => std::mem::replace(known, MeterEntry { asked: None, answer }).answer,
                     None => None,
                 };
                 let before = before.and_then(|answer| answer.found.measured.abnormal);
@@ -167,7 +167,7 @@ impl VolumeMeter {
     }
 
     /// Waits until all volumes that were asked at `asked` have answered, for at most [`WAIT`].
-    fn wait(&self, asked: Instant) -> MutexGuard<'_, State> {
+    fn wait(&self, asked: Instant) -> MutexGuard<'_, MeterState> {
         let mut state = self.shared.lock();
         let end = asked + WAIT;
         while state.volumes.values().any(|known| known.asked == Some(asked)) {
@@ -188,7 +188,7 @@ impl VolumeMeter {
 }
 
 /// Returns the event for a volume whose condition changed.
-fn condition_event(volume: &StandingVolume, before: Option<String>, now: Option<String>) -> Option<NewEvent> {
+fn condition_event(volume: &MeteredVolume, before: Option<String>, now: Option<String>) -> Option<NewEvent> {
     let (kind, reason, message) = match (before, now) {
         (before, Some(now)) if before.as_ref() != Some(&now) => {
             (EventKind::Warning, "VolumeConditionAbnormal", format!("it is not well: {now}"))
@@ -213,13 +213,13 @@ impl Moments {
     }
 }
 
-impl Known {
+impl MeterEntry {
     fn view(&self, moments: &Moments) -> UsageView {
         let asked_at = self.asked.map(|at| moments.wall(at));
         let Some(answer) = &self.answer else {
             return UsageView { asked_at, ..UsageView::default() };
         };
-        let Found { measured, problem } = &answer.found;
+        let VolumeFigures { measured, problem } = &answer.found;
         UsageView {
             capacity: measured.capacity,
             available: measured.available,

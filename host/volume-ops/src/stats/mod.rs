@@ -18,7 +18,7 @@ use volhost_model::view::{VolumeState, VolumeView};
 
 /// A volume that is published for a pod, or may be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct StandingVolume {
+pub struct MeteredVolume {
     /// The pod.
     pub pod: PodUid,
     /// Its unique name.
@@ -29,7 +29,7 @@ pub struct StandingVolume {
     pub spec_name: SpecName,
 }
 
-impl StandingVolume {
+impl MeteredVolume {
     /// Returns the volume of a view; none when it is not published.
     pub fn of(view: &VolumeView) -> Option<Self> {
         let published = matches!(view.state, VolumeState::Mounted | VolumeState::Uncertain | VolumeState::Unmounting);
@@ -45,7 +45,7 @@ impl StandingVolume {
     }
 }
 
-impl From<&ClaimedVolume> for StandingVolume {
+impl From<&ClaimedVolume> for MeteredVolume {
     fn from(claimed: &ClaimedVolume) -> Self {
         Self {
             pod: claimed.pod.clone(),

@@ -1,4 +1,5 @@
-//! `volhost get drivers` shows whether a driver can be used now, not whether it could when it registered.
+//! `volhost get drivers` shows whether a driver can be used now, not whether it could when it
+//! registered.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! Every call of a driver, and every way in which it can go wrong: whatever the driver does, the node ends as wanted, and nothing is left
-//! on it or with the driver.
+//! Every call of a driver, and every way in which it can go wrong: whatever the driver does, the
+//! node ends as wanted, and nothing is left on it or with the driver.
 //!
 //! | fault | the driver |
 //! |---|---|

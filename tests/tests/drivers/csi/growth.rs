@@ -1,5 +1,5 @@
-//! A driver is asked to grow a volume on the node when its PersistentVolume's capacity was raised, and at no other time; and what its
-//! refusals mean.
+//! A driver is asked to grow a volume on the node when its PersistentVolume's capacity was raised,
+//! and at no other time; and what its refusals mean.
 
 use std::fs;
 
@@ -10,10 +10,12 @@ use volhost_tests::{Node, artifacts};
 
 use super::{NAME, assert_clean, claimed, object, volume};
 
-/// So many publications of a volume that is published every half second take longer than the first tries of an operation that fails.
+/// So many publications of a volume that is published every half second take longer than the first
+/// tries of an operation that fails.
 const MANY: usize = 6;
 
-/// A node that asks drivers to publish again every half second, and a driver that wants that and can grow volumes.
+/// A node that asks drivers to publish again every half second, and a driver that wants that and
+/// can grow volumes.
 fn start() -> (Node, CsiDriver) {
     let mut node = Node::builder().plugin(artifacts::plugin("csi")).build();
     let registry = node.folder().join(volhost_tests::csi::REGISTRY).display().to_string();

@@ -1,4 +1,5 @@
-//! CSI drivers beside a node: registration, the whole life of a volume, and drivers that misbehave. Real processes, sockets and mounts.
+//! CSI drivers beside a node: registration, the whole life of a volume, and drivers that misbehave.
+//! Real processes, sockets and mounts.
 
 mod drivers_shown;
 mod faults;
@@ -75,7 +76,8 @@ fn a_volume_lives_from_attach_to_detach() {
     assert!(described.contains("a disk is slow"), "{described}");
     node.wait_event(&["VolumeConditionAbnormal", "csi.test^pv-id", "a disk is slow"]);
 
-    // A second pod stages nothing anew that matters, and keeps the volume on the node when the first goes.
+    // A second pod stages nothing anew that matters, and keeps the volume on the node when the
+    // first goes.
     node.manifest("b.yaml", &pod("b", "uid-b", &[&claimed("pv")]));
     node.wait_mounted("default/b");
     node.remove_manifest("a.yaml");
@@ -208,7 +210,8 @@ fn answers_are_final_or_uncertain_and_both_end_well() {
     node.remove_manifest("a.yaml");
     node.wait_unmounted("default/a");
     assert_eq!(driver.count("NodeUnpublishVolume"), 0);
-    // Nothing of it was ever mounted, so only a look at what gone pods have left removes its folders.
+    // Nothing of it was ever mounted, so only a look at what gone pods have left removes its
+    // folders.
     node.poke("-HUP");
     let folder = node.path(&node.root().join("pods/uid-a"));
     assert!(eventually(|| !folder.exists()), "{folder:?} stays");

@@ -1,5 +1,5 @@
-//! A driver that is replaced by another version while its volumes are staged and published: the new one takes them back, whatever it can do
-//! more or less than the old one.
+//! A driver that is replaced by another version while its volumes are staged and published: the new
+//! one takes them back, whatever it can do more or less than the old one.
 
 use std::fs;
 
@@ -10,7 +10,8 @@ use volhost_tests::wait::eventually;
 
 use super::{NAME, assert_clean, claimed, node, volume};
 
-/// A volume of the old version in a pod; and the new version in its place. The old one's sockets go, the new one has others.
+/// A volume of the old version in a pod; and the new version in its place. The old one's sockets
+/// go, the new one has others.
 fn upgraded(old: &[&str], new: &[&str]) -> (Node, CsiDriver, CsiDriver) {
     let node = node();
     let mut before = CsiDriver::start(&node, NAME, old);

@@ -1,4 +1,5 @@
-//! The controller and the node as two processes, and volumes that the controller publishes to nodes.
+//! The controller and the node as two processes, and volumes that the controller publishes to
+//! nodes.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,7 +8,7 @@ use tonic::{Code, Status};
 use volhost_proto::csi::volume_capability::MountVolume;
 use volhost_proto::csi::*;
 use volhost_tests::artifacts;
-use volhost_tests::kill_points::{Death, Following, Who};
+use volhost_tests::kill_points::{KillPoint, KilledProcess, Trace};
 
 use crate::csi_serve::kit::{Beside, Host, MIB, SINGLE_NODE_WRITER, code, mount, mount_of, wanted};
 
@@ -125,8 +126,8 @@ fn a_controller_that_is_killed_while_it_attaches_or_detaches_repeats_it() {
             if detaching {
                 publish_to(&controller, "v", "node-a", SINGLE_NODE_WRITER).unwrap();
             }
-            let death = Death { who: Who::Daemon, before: Some(point) };
-            let following = Following::begin(controller.pid(), death);
+            let death = KillPoint { who: KilledProcess::Daemon, before: Some(point) };
+            let following = Trace::begin(controller.pid(), death);
             let answer = match detaching {
                 true => unpublish_from(&controller, "v", "node-a"),
                 false => publish_to(&controller, "v", "node-a", SINGLE_NODE_WRITER).map(drop),

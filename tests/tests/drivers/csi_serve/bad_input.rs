@@ -1,4 +1,5 @@
-//! Requests that are wrong in every field: the code that the specification names, and nothing is changed.
+//! Requests that are wrong in every field: the code that the specification names, and nothing is
+//! changed.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,10 +1,11 @@
-//! The driver dies before each system call of each of its calls. It is started again, and the CO repeats the call, or takes back what it began.
+//! The driver dies before each system call of each of its calls. It is started again, and the CO
+//! repeats the call, or takes back what it began.
 
 use std::fs;
 
 use tonic::{Code, Status};
 use volhost_proto::csi::*;
-use volhost_tests::kill_points::{Death, Following, Who};
+use volhost_tests::kill_points::{KillPoint, KilledProcess, Trace};
 use volhost_tests::wait::eventually;
 
 use crate::csi_serve::kit::{Host, MIB, SINGLE_NODE_WRITER, mount, wanted};
@@ -43,8 +44,8 @@ const STEPS: [Step; 6] = [
     ("DeleteVolume", Stage::Created, Stage::Absent, |host| host.delete(VOLUME)),
 ];
 
-/// Repeats a call until it succeeds, as a CO does. A program that the dead driver had started may use
-/// the device for a while.
+/// Repeats a call until it succeeds, as a CO does. A program that the dead driver had started may
+/// use the device for a while.
 fn repeated(host: &Host, call: impl Fn(&Host) -> Result<(), Status>) {
     let mut last = Ok(());
     let done = eventually(|| {
@@ -80,8 +81,8 @@ fn a_driver_that_is_killed_in_any_call_goes_on_when_the_call_is_repeated_or_take
         'points: for point in 0.. {
             for taken_back in [false, true] {
                 bring(&host, Stage::Absent, from);
-                let death = Death { who: Who::Daemon, before: Some(point) };
-                let following = Following::begin(host.served.pid(), death);
+                let death = KillPoint { who: KilledProcess::Daemon, before: Some(point) };
+                let following = Trace::begin(host.served.pid(), death);
                 let answer = call(&host);
                 let seen = following.end();
                 host.served.kill();
@@ -132,7 +133,7 @@ fn a_driver_that_is_killed_while_it_copies_leaves_no_part_of_a_copy() {
     };
     let mut points = 0;
     loop {
-        let following = Following::begin(host.served.pid(), Death { who: Who::Daemon, before: Some(points) });
+        let following = Trace::begin(host.served.pid(), KillPoint { who: KilledProcess::Daemon, before: Some(points) });
         let answer = snapshot(&host);
         let seen = following.end();
         host.served.kill();

@@ -1,4 +1,5 @@
-//! A plugin with a FUSE server: it runs as long as the CO wants the volume, and the volume of one that died is published again.
+//! A plugin with a FUSE server: it runs as long as the CO wants the volume, and the volume of one
+//! that died is published again.
 
 use std::fs;
 

@@ -6,7 +6,7 @@ use tonic::{Code, Status};
 use volhost_proto::csi::group_controller_client::GroupControllerClient;
 use volhost_proto::csi::*;
 use volhost_tests::artifacts;
-use volhost_tests::kill_points::{Death, Following, Who};
+use volhost_tests::kill_points::{KillPoint, KilledProcess, Trace};
 
 use crate::csi_serve::kit::{Host, MIB, SINGLE_NODE_WRITER, code, mount, wanted};
 
@@ -159,8 +159,8 @@ fn a_driver_that_is_killed_while_it_makes_or_deletes_a_group_leaves_no_half_of_o
             if deleting {
                 take(&host, "g", &["a", "b"]).unwrap();
             }
-            let death = Death { who: Who::Daemon, before: Some(points) };
-            let following = Following::begin(host.served.pid(), death);
+            let death = KillPoint { who: KilledProcess::Daemon, before: Some(points) };
+            let following = Trace::begin(host.served.pid(), death);
             let answer = match deleting {
                 true => delete(&host, "g", &["+g@a", "+g@b"]),
                 false => take(&host, "g", &["a", "b"]).map(drop),

@@ -1,4 +1,5 @@
-//! Volumes that pods describe themselves, of a plugin that stages: a CO publishes such a volume and stages nothing.
+//! Volumes that pods describe themselves, of a plugin that stages: a CO publishes such a volume and
+//! stages nothing.
 
 use std::fs;
 use std::process::Command;

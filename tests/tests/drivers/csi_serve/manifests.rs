@@ -1,4 +1,5 @@
-//! The manifests for a cluster are of the types that an API server takes, and fit together and to the program.
+//! The manifests for a cluster are of the types that an API server takes, and fit together and to
+//! the program.
 
 use std::collections::BTreeSet;
 use std::fs;

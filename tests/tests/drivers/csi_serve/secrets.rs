@@ -1,5 +1,5 @@
-//! Secrets of calls: the plugin has them for the call that they came with, and nothing else ever has
-//! them.
+//! Secrets of calls: the plugin has them for the call that they came with, and nothing else ever
+//! has them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -69,11 +69,11 @@ fn all(host: &Host, volume: &Volume, secrets: &HashMap<String, String>) -> Vec<(
 }
 
 /// Returns whether a file below the folder contains the text.
-fn holds(folder: &Path, text: &str) -> bool {
+fn contains(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).unwrap().flatten().any(|entry| {
         let path = entry.path();
         match entry.file_type().unwrap() {
-            kind if kind.is_dir() => holds(&path, text),
+            kind if kind.is_dir() => contains(&path, text),
             kind if kind.is_file() => fs::read(&path).unwrap().windows(text.len()).any(|part| part == text.as_bytes()),
             _ => false,
         }
@@ -107,7 +107,7 @@ fn the_plugin_has_the_secrets_of_a_call_for_that_call_and_they_are_not_stored() 
     assert_eq!(code(host.create(huge)), Code::InvalidArgument);
 
     for word in [WORD, WRONG] {
-        assert!(!holds(&host.served.state(), word), "a record contains {word}");
+        assert!(!contains(&host.served.state(), word), "a record contains {word}");
         assert!(!host.served.log().contains(word), "{}", host.served.log());
     }
     assert!(host.served.log().contains("audit: secret (of the call) was used"), "{}", host.served.log());

@@ -1,4 +1,5 @@
-//! Attaching and detaching: what is wanted stays attached, and `detach` reaches the volume that it is for.
+//! Attaching and detaching: what is wanted stays attached, and `detach` reaches the volume that it
+//! is for.
 
 use std::fs;
 
@@ -55,7 +56,8 @@ fn a_wanted_volume_that_is_attached_and_not_mounted_yet_stays_attached_over_rest
     for _ in 0..2 {
         let before = flex.count("mountdevice");
         flex.node.kill();
-        // The driver answers to `init` some time after the host has begun, so that the volume cannot be resolved at first.
+        // The driver answers to `init` some time after the host has begun, so that the volume
+        // cannot be resolved at first.
         flex.does(
             "init",
             "if [ ! -e \"$here/go\" ]; then touch \"$here/asked\"; answer Failure 'not yet' 1; fi; answer Success",

@@ -63,7 +63,8 @@ fn a_program_that_another_user_could_replace_is_not_run() {
     }
     fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     flex.wait_driver(&["test/foreign", "Failed", "every user can write"]);
-    // Whatever was seen when the folder was looked at: what counts is how it is when the program is run.
+    // Whatever was seen when the folder was looked at: what counts is how it is when the program is
+    // run.
     fs::set_permissions(flex.node.folder(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     flex.pod("");
     flex.node.wait_event(&["default/web", "test/driver", "every user can write"]);

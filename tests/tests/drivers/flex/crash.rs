@@ -1,4 +1,5 @@
-//! The daemon killed between and during calls of a driver: the node ends as wanted, and the driver gets every chance to take back what it did.
+//! The daemon killed between and during calls of a driver: the node ends as wanted, and the driver
+//! gets every chance to take back what it did.
 
 use std::fs;
 
@@ -126,7 +127,8 @@ fn a_volume_survives_kills_between_its_calls() {
     flex.assert_nothing_left();
 }
 
-/// bindfs goes into the background by itself, as most FUSE file systems do, and keeps the driver's output open.
+/// bindfs goes into the background by itself, as most FUSE file systems do, and keeps the driver's
+/// output open.
 #[test]
 fn a_fuse_helper_of_a_driver_survives_a_restart() {
     let mut flex = Flex::doing(&[

@@ -85,7 +85,7 @@ fn a_success_without_a_mount_is_found_out() {
 fn a_success_with_a_mount_elsewhere_is_found_out() {
     let flex = mount_fails(
         r#"mkdir "$here/elsewhere"; mount -t tmpfs lost "$here/elsewhere"; answer Success"#,
-        &["meanwhile appeared elsewhere: tmpfs at", "/elsewhere"],
+        &["meanwhile appeared at other paths: tmpfs at", "/elsewhere"],
     );
     let elsewhere = flex.node.folder().join("elsewhere");
     assert!(flex.node.all_mounts().iter().any(|mount| mount.point == elsewhere), "it is not volhost's to unmount");
@@ -113,7 +113,8 @@ fn a_driver_that_cannot_unmount_is_asked_again_and_its_mount_stays() {
     flex.node.wait_unmounted("default/web");
 }
 
-/// As the driver `dummy-attachable` of the Kubernetes examples: it expects a device where the kubelet gives a folder.
+/// As the driver `dummy-attachable` of the Kubernetes examples: it expects a device where the
+/// kubelet gives a folder.
 #[test]
 fn a_device_mount_that_the_driver_leaves_with_a_failure_stays_until_it_can() {
     let flex = Flex::doing(&[

@@ -13,8 +13,9 @@ pub(crate) const PLUGIN: &str = "volhost.io~flex-volume";
 /// The driver that most tests have.
 pub(crate) const DRIVER: &str = "test/driver";
 
-/// What a driver of the tests is: it writes down how it was called, does what the test says for that call (a piece of shell in `do/CALL`), and
-/// if that did not end it, what an honest driver would do.
+/// What a driver of the tests is: it writes down how it was called, does what the test says for
+/// that call (a piece of shell in `do/CALL`), and if that did not end it, what an honest driver
+/// would do.
 const SCRIPT: &str = r#"#!/bin/sh
 here=@HERE@
 call=$1
@@ -121,7 +122,8 @@ impl Flex {
         self.calls().iter().filter(|made| made[0] == call).count()
     }
 
-    /// Puts a pod in place whose volume `data` is of [`DRIVER`], with these further lines of the source.
+    /// Puts a pod in place whose volume `data` is of [`DRIVER`], with these further lines of the
+    /// source.
     pub(crate) fn pod(&self, source: &str) {
         self.pod_of(DRIVER, source);
     }

@@ -1,4 +1,5 @@
-//! Calls that end without an answer: what they leave is repeated or undone, and never counts as the volume.
+//! Calls that end without an answer: what they leave is repeated or undone, and never counts as the
+//! volume.
 
 use std::fs;
 
@@ -8,7 +9,8 @@ use super::kit::{DRIVER, Flex, builder};
 
 /// Calls of the driver are killed after three seconds.
 const IMPATIENT: &str = "[flex-drivers.\"test/driver\"]\ndeadline = \"3s\"";
-/// Mounts something that is not the volume yet, the first time, and ends without an answer: by this.
+/// Mounts something that is not the volume yet, the first time, and ends without an answer: by
+/// this.
 fn leaves_half(end: &str) -> String {
     format!("if [ ! -e \"$here/once\" ]; then touch \"$here/once\"; mount -t tmpfs -o size=1m half \"$2\"; {end}\nfi\n")
 }

@@ -45,13 +45,14 @@ impl Prometheus {
             said.push(line);
             (value["msg"] == "Listening on").then(|| value["address"].as_str().unwrap().parse().unwrap())
         });
-        // Somebody has to read what it goes on to say.
+        // Its further output must be read.
         std::thread::spawn(move || lines.for_each(drop));
         let address = address.unwrap_or_else(|| panic!("prometheus did not listen:\n{}", said.join("\n")));
         Self { child, address }
     }
 
-    /// The instant value of a query's only series, with its labels; none before a scrape has had it.
+    /// The instant value of a query's only series, with its labels; none before a scrape has had
+    /// it.
     fn query(&self, query: &str) -> Option<(serde_json::Value, f64)> {
         let answer = request(self.address, "GET", &format!("/api/v1/query?query={}", escaped(query)));
         let answer: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
@@ -61,7 +62,8 @@ impl Prometheus {
         Some((one["metric"].clone(), one["value"][1].as_str().unwrap().parse().unwrap()))
     }
 
-    /// Waits until a query's value is like this, and returns its labels. A scrape of a busy machine may fail.
+    /// Waits until a query's value is like this, and returns its labels. A scrape of a busy machine
+    /// may fail.
     fn wait_for(&self, query: &str, is: impl Fn(f64) -> bool) -> serde_json::Value {
         let mut last = None;
         let is_so = eventually(|| {

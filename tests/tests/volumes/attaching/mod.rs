@@ -1,4 +1,5 @@
-//! Who attaches a volume, and how many: limits, volumes that another node has, and a controller that attaches in the host's place.
+//! Who attaches a volume, and how many: limits, volumes that another node has, and a controller
+//! that attaches in the host's place.
 
 mod other_nodes;
 

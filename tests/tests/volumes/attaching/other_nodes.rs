@@ -1,4 +1,5 @@
-//! Volumes that another node has, and what is concluded of attachments while not every manifest could be read.
+//! Volumes that another node has, and what is concluded of attachments while not every manifest
+//! could be read.
 
 use std::fs;
 
@@ -41,7 +42,7 @@ fn a_volume_that_another_node_has_names_that_node_and_comes_once_it_has_let_go()
     ]);
     let described = node.ok(&["describe", "pod", "a"]);
     assert!(described.contains("node node-b, or may be"), "{described}");
-    assert_eq!(devices.all(), [theirs.as_str()], "nothing is taken away from a node that may use it");
+    assert_eq!(devices.all(), [theirs.as_str()], "nothing is detached from a node that may use it");
     losetup(&["-d", &theirs]);
     node.wait_mounted("default/a");
     let described = node.ok(&["describe", "pod", "a"]);

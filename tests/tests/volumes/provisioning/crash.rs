@@ -1,6 +1,7 @@
-//! The daemon dies before each system call of making and of deleting a volume, and is started again: one volume, or none, as is wanted.
+//! The daemon dies before each system call of making and of deleting a volume, and is started
+//! again: one volume, or none, as is wanted.
 
-use volhost_tests::kill_points::{Death, Following, Who};
+use volhost_tests::kill_points::{KillPoint, KilledProcess, Trace};
 use volhost_tests::wait::eventually;
 
 use crate::provisioning::kit::Host;
@@ -44,8 +45,8 @@ fn kill_everywhere(host: &mut Host, doing: Doing) {
         let mut killed = false;
         for revoked in [false, true] {
             prepare(host, doing);
-            let death = Death { who: Who::Daemon, before: Some(point) };
-            let following = Following::begin(host.node.pid(), death);
+            let death = KillPoint { who: KilledProcess::Daemon, before: Some(point) };
+            let following = Trace::begin(host.node.pid(), death);
             begin(host, doing);
             let ended = eventually(|| following.has_ended() || is_done(host, doing));
             let seen = following.end();

@@ -1,4 +1,5 @@
-//! A node that makes volumes: by the plugin `loop` itself, or by `loop` served as a CSI driver that the plugin `csi` calls.
+//! A node that makes volumes: by the plugin `loop` itself, or by `loop` served as a CSI driver that
+//! the plugin `csi` calls.
 
 use std::fs;
 use std::path::PathBuf;
@@ -39,7 +40,8 @@ impl Host {
         Self::natively(script, Some("0s"))
     }
 
-    /// The plugin `loop` would make volumes, and volhost makes none until it is started with `--provision`.
+    /// The plugin `loop` would make volumes, and volhost makes none until it is started with
+    /// `--provision`.
     pub(crate) fn without_provisioning() -> Self {
         let node = Node::builder().plugin(artifacts::plugin("loop")).config(GRANTS).start();
         let devices = LoopDevices::below(&node.folder().join("disk"));

@@ -1,4 +1,5 @@
-//! A manifest folder that is a mount, and its mount goes: what was written there is not known to be gone.
+//! A manifest folder that is a mount, and its mount goes: what was written there is not known to be
+//! gone.
 
 use std::fs;
 
@@ -42,7 +43,7 @@ fn volumes_and_mounts_stay_while_the_mount_of_the_manifests_is_gone() {
     assert_eq!(host.bound("data"), volume);
     assert_eq!(host.node.pod_mounts(), mounted);
 
-    // Nobody knows then what the manifests said.
+    // It is not known then what the manifests said.
     host.node.kill();
     host.node.start();
     host.node.wait_event(&["VolumesHeld", &volume, "default/data"]);

@@ -1,4 +1,5 @@
-//! Volumes for claims without Kubernetes: real drivers, real records, real mounts, and daemons that die in between.
+//! Volumes for claims without Kubernetes: real drivers, real records, real mounts, and daemons that
+//! die in between.
 
 mod bad_input;
 mod by_request;

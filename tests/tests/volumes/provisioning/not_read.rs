@@ -1,4 +1,5 @@
-//! A manifest that cannot be read when volhost starts: what is known to be wanted is worked on, and nothing else.
+//! A manifest that cannot be read when volhost starts: what is known to be wanted is worked on, and
+//! nothing else.
 
 use volhost_tests::wait::eventually;
 

@@ -1,6 +1,6 @@
-//! The host removes no byte that it has not made (rule R5), whatever pods, users and plugins do inside a
-//! volume that is being unmounted. `host/testing/kernel/tests` tests each primitive; here the whole
-//! daemon runs.
+//! The host removes no byte that it has not made (rule R5), whatever pods, users and plugins do
+//! inside a volume that is being unmounted. `host/testing/kernel/tests` tests each primitive; here
+//! the whole daemon runs.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

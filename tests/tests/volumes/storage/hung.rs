@@ -1,6 +1,6 @@
-//! Storage that hangs, dies, is full, turns read-only or is unmounted by another process (rule R9): only
-//! its own volume waits, an event on the pod says why, and the volume recovers with its storage. Only an
-//! operator ends a wait by force.
+//! Storage that hangs, dies, is full, turns read-only or is unmounted by another process (rule R9):
+//! only its own volume waits, an event on the pod says why, and the volume recovers with its
+//! storage. Only an operator ends a wait by force.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

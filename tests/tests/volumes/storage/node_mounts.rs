@@ -1,5 +1,6 @@
-//! A staging mount that another process unmounts, or that cannot be unmounted: an event reports it, the
-//! host mounts it again, no pod gets the folder below, and only an operator ends a wait by force.
+//! A staging mount that another process unmounts, or that cannot be unmounted: an event reports it,
+//! the host mounts it again, no pod gets the folder below, and only an operator ends a wait by
+//! force.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
-//! Plugins that fail, are uncertain, crash, never end, answer too much and lie, at each function of the
-//! contract (rules R1 and R8). In every case: an event reports the failure with its cause; the volume's
-//! state is that of the error's class; an unwanted volume is undone; a wanted one is mounted once the
-//! plugin works; nothing is left; other volumes of the plugin are not affected.
+//! Plugins that fail, are uncertain, crash, never end, answer too much and lie, at each function of
+//! the contract (rules R1 and R8). In every case: an event reports the failure with its cause; the
+//! volume's state is that of the error's class; an unwanted volume is undone; a wanted one is
+//! mounted once the plugin works; nothing is left; other volumes of the plugin are not affected.
 //!
 //! | class | what the host takes from it |
 //! |---|---|
@@ -125,7 +125,8 @@ impl OrderedNode {
             assert!(!plugin.join(kind).join(volume).exists(), "{kind}");
         }
         let folder = self.node.path(&self.node.root().join("pods").join(format!("uid-{volume}")));
-        // The folder of a pod of which nothing was ever mounted goes with the next look for what gone pods have left.
+        // The folder of a pod of which nothing was ever mounted goes with the next look for what
+        // gone pods have left.
         self.node.poke("-HUP");
         let gone = (0..LOOKS).any(|_| {
             let _ = self.node.ok(&["get", "pods"]);
@@ -140,7 +141,8 @@ impl OrderedNode {
     }
 }
 
-/// A function that makes a volume ready misbehaves: the volume is undone when it is unwanted, and comes up when the plugin relents.
+/// A function that makes a volume ready misbehaves: the volume is undone when it is unwanted, and
+/// comes up when the plugin relents.
 fn while_it_is_made(function: &str, mode: Mode, cases: &[Case]) {
     let host = OrderedNode::start();
     for (word, class, cause) in cases {
@@ -165,7 +167,8 @@ fn while_it_is_made(function: &str, mode: Mode, cases: &[Case]) {
     }
 }
 
-/// A function that takes a volume away misbehaves: the volume is not forgotten, and is gone when the plugin relents.
+/// A function that takes a volume away misbehaves: the volume is not forgotten, and is gone when
+/// the plugin relents.
 fn while_it_is_unmounted(function: &str, mode: Mode, cases: &[Case]) {
     let host = OrderedNode::start();
     for (word, _, cause) in cases {

@@ -97,7 +97,8 @@ fn foreign_leftovers_stay_and_are_reported_once() {
     let described = node.ok(&["describe", "pod", "uid-gone"]);
     assert!(described.contains("Gone") && described.contains("main/log"), "{described}");
 
-    // Another sweep: by the time another pod's folder is cleaned this one has been looked at too.
+    // Another orphan cleanup: by the time another pod's folder is cleaned this one has been looked
+    // at too.
     plant(&node, &pod_folder(&node, "uid-other").join("volumes").join(EMPTY_DIR).join("scratch/file"));
     node.poke("-HUP");
     wait_gone(&node, &node.path(&pod_folder(&node, "uid-other")));

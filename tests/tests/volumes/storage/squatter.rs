@@ -1,4 +1,4 @@
-//! Somebody who keeps a mount busy.
+//! A process that keeps a mount busy.
 
 use std::io::Read;
 use std::path::Path;

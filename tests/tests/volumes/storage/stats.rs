@@ -50,7 +50,8 @@ fn a_file_system_of_its_own_says_it_and_a_folder_is_added_up() {
     assert!(first.starts_with("memory") && first.contains("12%"), "{top}");
 }
 
-/// A node with a volume on a FUSE file system that hangs from now on, and a good one, both used by pod `a`.
+/// A node with a volume on a FUSE file system that hangs from now on, and a good one, both used by
+/// pod `a`.
 fn node_with_a_hung_volume() -> (Node, FuseServer) {
     let node = Node::builder().prepare("mkdir $NODE/disk/good $NODE/disk/hung").start();
     let disk = |name: &str| -> PathBuf { node.folder().join("disk").join(name) };

@@ -157,7 +157,7 @@ fn the_files_that_keep_a_folder_from_being_complete_are_named() {
 fn a_file_that_is_missing_while_manifests_are_renamed_is_not_gone() {
     let (dir, mut folder) = start(&[("a.yaml", pod("a"))]);
     let writing = Default::default();
-    // Nobody knows what a first listing misses, either.
+    // It is not known what a first listing misses, either.
     let scan = folder.scan(&writing, &mut || true);
     assert!(!folder.commit(scan, &writing).complete);
     assert!(folder.reread().complete);

@@ -13,7 +13,7 @@ use volhost_objects::Changes;
 use crate::{ManifestFolder, watch};
 
 /// Far more than any reading takes; a test that reaches it has failed.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 struct Watching {
     changes: mpsc::Receiver<Changes>,
@@ -31,7 +31,7 @@ impl Watching {
     }
 
     async fn next(&mut self) -> Changes {
-        tokio::time::timeout(PATIENCE, self.changes.recv()).await.unwrap().unwrap()
+        tokio::time::timeout(TIMEOUT, self.changes.recv()).await.unwrap().unwrap()
     }
 
     /// Skips what a writer's halves may have brought.
@@ -46,7 +46,7 @@ impl Watching {
 
     async fn stop(self) {
         self.shutdown.cancel();
-        tokio::time::timeout(PATIENCE, self.task).await.unwrap().unwrap();
+        tokio::time::timeout(TIMEOUT, self.task).await.unwrap().unwrap();
     }
 }
 
@@ -75,7 +75,8 @@ async fn a_half_written_file_takes_nothing_away() {
     write(dir.path(), "a.yaml", &both);
     let mut watching = Watching::start(dir.path());
     assert_eq!(watching.next().await.upserted.len(), 2);
-    // The writer has emptied the file and written the first pod alone, which is a good manifest of its own.
+    // The writer has emptied the file and written the first pod alone, which is a good manifest of
+    // its own.
     let mut writer = File::create(dir.path().join("a.yaml")).unwrap();
     writer.write_all(pod("a").as_bytes()).unwrap();
     write(dir.path(), "c.yaml", &pod("c"));
@@ -177,5 +178,5 @@ async fn watching_ends_when_nobody_listens() {
     let mut watching = Watching::start(dir.path());
     watching.next().await;
     drop(watching.changes);
-    tokio::time::timeout(PATIENCE, watching.task).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, watching.task).await.unwrap().unwrap();
 }

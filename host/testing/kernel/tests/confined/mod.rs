@@ -1,5 +1,5 @@
-//! Programs that do on a device what the device has them do: the rest of the machine is out of their
-//! reach.
+//! Programs that do on a device what the device has them do: the rest of the machine is out of
+//! their reach.
 
 use volhost_kernel::{BlockDevice, Detach, FilesystemError, Filesystems, FormatOptions, KernelError};
 use volhost_process::linux_kernel;

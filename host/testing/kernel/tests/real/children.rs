@@ -1,9 +1,10 @@
-//! Mounts come and go while programs are started: a child in the making has copies of descriptors, and a copy keeps a mount busy.
+//! Mounts come and go while programs are started: a child in the making has copies of descriptors,
+//! and a copy keeps a mount busy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use volhost_kernel::{Detach, Missing};
+use volhost_kernel::{Detach, MissingSubPath};
 use volhost_process::linux_kernel;
 
 use super::{in_namespace, run_program};
@@ -27,8 +28,10 @@ fn no_child_in_the_making_keeps_a_mount_busy() {
             })
             .collect();
         for round in 0..500 {
-            let source =
-                house.kernel.open_sub_path(&house.root, name("volume"), "dir".as_ref(), Missing::Refuse).unwrap();
+            let source = house
+                .kernel
+                .open_sub_path(&house.root, name("volume"), "dir".as_ref(), MissingSubPath::Refuse)
+                .unwrap();
             house.attach(house.kernel.bind(&source, false).unwrap(), "target");
             let inside = std::fs::File::open(house.at("target")).unwrap();
             std::thread::yield_now();

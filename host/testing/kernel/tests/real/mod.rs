@@ -1,4 +1,5 @@
-//! The suite's view of this machine: each case on a thread with a mount namespace of its own, on a fresh tmpfs.
+//! The suite's view of this machine: each case on a thread with a mount namespace of its own, on a
+//! fresh tmpfs.
 
 mod children;
 mod ownership;
@@ -24,7 +25,8 @@ use volhost_process::Program;
 
 use crate::suite::World;
 
-/// Cases that work with devices look at the machine's loop devices, which are not theirs alone. So one case at a time does.
+/// Cases that work with devices look at the machine's loop devices, which are not theirs alone. So
+/// one case at a time does.
 static DEVICES: Mutex<()> = Mutex::new(());
 
 /// How long a busy machine may take to close a device.
@@ -55,12 +57,13 @@ pub fn in_namespace(kernel: LinuxKernel, case: impl FnOnce(&RealWorld) + Send + 
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case(&world)));
         let RealWorld { base, devices, .. } = world;
         let loops = loops_over(base.path());
-        // What is mounted ends with the thread; the folder beneath is removed here, so it must be no mount any more.
+        // What is mounted ends with the thread; the folder beneath is removed here, so it must be
+        // no mount any more.
         nix::mount::umount2(base.path(), nix::mount::MntFlags::MNT_DETACH).unwrap();
         // A case may have put a file system of its own over the first.
         while nix::mount::umount2(base.path(), nix::mount::MntFlags::MNT_DETACH).is_ok() {}
-        // Loop devices belong to the machine, not to the namespace. One that a pin still keeps goes with the pin. Each once: freed,
-        // its number is another test's at once.
+        // Loop devices belong to the machine, not to the namespace. One that a pin still keeps goes
+        // with the pin. Each once: freed, its number is another test's at once.
         for device in &loops {
             run_program("losetup", &["-d", device.to_str().unwrap()]);
         }
@@ -74,7 +77,8 @@ pub fn in_namespace(kernel: LinuxKernel, case: impl FnOnce(&RealWorld) + Send + 
     }
 }
 
-/// Runs a program to its end, so that it keeps no case's mounts busy: its success, what it wrote and what it complained.
+/// Runs a program to its end, so that it keeps no case's mounts busy: its success, what it wrote
+/// and what it complained.
 pub fn run_program(name: &str, arguments: &[&str]) -> (bool, String, String) {
     let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
     let path = folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists());
@@ -98,8 +102,8 @@ pub fn loops_over(folder: &Path) -> Vec<PathBuf> {
     listed.filter(over).map(|path| Path::new("/dev").join(path.file_name().unwrap())).collect()
 }
 
-/// Waits until no loop device is over a file below a folder. The kernel frees a detached device when
-/// the last process closes it: that may be one that lists the devices of the machine.
+/// Waits until no loop device is over a file below a folder. The kernel frees a detached device
+/// when the last process closes it: that may be one that lists the devices of the machine.
 pub fn assert_no_loop_over(folder: &Path) {
     let begun = Instant::now();
     while !loops_over(folder).is_empty() {

@@ -23,7 +23,8 @@ fn version(number: usize) -> Payload {
     Payload { files, owner: Some(u32::try_from(number).unwrap()), group: Some(3), folder_mode: 0o755 }
 }
 
-/// Reads a whole set through one opening of `..data`; none if it was replaced and removed meanwhile.
+/// Reads a whole set through one opening of `..data`; none if it was replaced and removed
+/// meanwhile.
 fn read_set(data: &OwnedFd) -> Option<(Vec<u8>, u32, u32)> {
     let mut first = None;
     for path in FILES {
@@ -68,7 +69,8 @@ fn readers_see_whole_sets_only() {
         });
         for number in 1..=UPDATES {
             assert!(publish(number).changed);
-            // Each version is up until a reader has seen a set, so that readers and updates really meet.
+            // Each version is up until a reader has seen a set, so that readers and updates really
+            // meet.
             let before = whole.load(Ordering::Relaxed);
             while whole.load(Ordering::Relaxed) == before && !reader.is_finished() {
                 std::thread::yield_now();

@@ -1,11 +1,12 @@
-//! Sub-paths while a pod exchanges folders for links: the races of CVE-2017-1002101 and CVE-2021-25741.
+//! Sub-paths while a pod exchanges folders for links: the races of CVE-2017-1002101 and
+//! CVE-2021-25741.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use volhost_kernel::{Detach, KernelError, Missing};
+use volhost_kernel::{Detach, KernelError, MissingSubPath};
 use volhost_process::linux_kernel;
 
 use super::in_namespace;
@@ -44,7 +45,7 @@ fn a_folder_exchanged_for_a_link_does_not_lead_out() {
                 break;
             }
             let rel = ["dir/inner", "dir/inner/data", "dir/made/new"][round % 3];
-            match house.kernel.open_sub_path(&house.root, name("volume"), Path::new(rel), Missing::MakeFolders) {
+            match house.kernel.open_sub_path(&house.root, name("volume"), Path::new(rel), MissingSubPath::MakeFolders) {
                 Ok(source) => {
                     opened += 1;
                     let mount = house.kernel.bind(&source, false).unwrap();
@@ -78,7 +79,7 @@ fn magic_links_in_a_volume_open_nothing() {
         let source = house.kernel.open_host_path(Path::new("/proc"), &["/proc".into()]).unwrap();
         house.attach(house.kernel.bind(&source, true).unwrap(), "volume");
         for rel in ["self/root/etc", "self/cwd", "1/root"] {
-            for missing in [Missing::Refuse, Missing::MakeFolders] {
+            for missing in [MissingSubPath::Refuse, MissingSubPath::MakeFolders] {
                 assert!(house.kernel.open_sub_path(&house.root, name("volume"), Path::new(rel), missing).is_err());
             }
         }
@@ -94,7 +95,7 @@ fn an_umask_changes_no_sub_path() {
         let house = House::new(world);
         world.add_folder(&house.at("volume"));
         world.give(&house.at("volume"), 0, 31, 0o2777);
-        house.kernel.open_sub_path(&house.root, name("volume"), Path::new("a/b"), Missing::MakeFolders).unwrap();
+        house.kernel.open_sub_path(&house.root, name("volume"), Path::new("a/b"), MissingSubPath::MakeFolders).unwrap();
         assert_eq!(world.mode_and_group(&house.at("volume/a/b")), (0o2777, 31));
     });
 }

@@ -1,4 +1,5 @@
-//! One suite for every kernel: a case is a function of a [`World`], and asserts only what a user of the machine would notice.
+//! One suite for every kernel: a case is a function of a [`World`], and asserts only what a user of
+//! the machine would notice.
 
 pub mod devices;
 pub mod drivers;
@@ -70,7 +71,8 @@ pub trait World {
     fn claim_devices(&self);
     /// Lets folders below [`World::base`] have quotas. Called before anything is made there.
     fn enable_folder_quotas(&self);
-    /// Returns whether the kernel lets this process grow a mounted ext file system (`CAP_SYS_RESOURCE`, which sandboxes take from root).
+    /// Returns whether the kernel lets this process grow a mounted ext file system
+    /// (`CAP_SYS_RESOURCE`, which sandboxes take from root).
     fn grows_mounted_ext(&self) -> bool;
 }
 
@@ -113,7 +115,7 @@ impl<'a> House<'a> {
         self.kernel.create_image(&base.join(name), &[base], bytes).unwrap()
     }
 
-    /// A new, blank loop device. The world takes away what a case leaves.
+    /// A new, blank loop device. The world removes what a case leaves.
     pub fn disk(&self, name: &str, bytes: u64) -> (MountSource, BlockDevice) {
         let image = self.image(name, bytes);
         let device = self.kernel.attach_loop(&image, false).unwrap();
@@ -297,8 +299,9 @@ macro_rules! all_cases {
     };
 }
 
-/// The list of cases that work with block devices. They start programs, which hold copies of every open file of their process for
-/// a moment and so keep mounts busy: a process of their own runs them.
+/// The list of cases that work with block devices. They start programs, which hold copies of every
+/// open file of their process for a moment and so keep mounts busy: a process of their own runs
+/// them.
 #[macro_export]
 macro_rules! device_cases {
     ($run:ident) => {

@@ -188,7 +188,8 @@ pub fn stacked_mounts_all_go(world: &dyn World) {
     let source = house.outside("source");
     house.attach(house.bind(&source), "volume");
     let before = world.mount_count();
-    // The root of one mount is the target of the next: only a second root folder lets a test stack them.
+    // The root of one mount is the target of the next: only a second root folder lets a test stack
+    // them.
     house.kernel.prepare_root(&house.at("volume"), volhost_kernel::Propagation::Private).unwrap();
     assert_eq!(world.mount_count(), before, "a mount is a root folder as it is");
     world.add_folder(&source.join("inner"));

@@ -1,10 +1,12 @@
 use std::path::Path;
 
-use volhost_kernel::{Bound, Detach, Entry, ErrorKind, KernelError, Missing, MountSource, SourceKind, SubPathBind};
+use volhost_kernel::{
+    Detach, Entry, ErrorKind, KernelError, MissingSubPath, MountSource, SourceKind, SubPathBind, SubPathBinding,
+};
 
 use super::{House, World, name};
 
-fn open(house: &House<'_>, rel: &str, missing: Missing) -> Result<MountSource, KernelError> {
+fn open(house: &House<'_>, rel: &str, missing: MissingSubPath) -> Result<MountSource, KernelError> {
     house.kernel.open_sub_path(&house.root, name("volume"), Path::new(rel), missing)
 }
 
@@ -56,7 +58,7 @@ pub fn what_lies_in_the_volume_is_opened_and_bound(world: &dyn World) {
         ("socket", SourceKind::Socket, None),
     ];
     for (rel, kind, file) in cases {
-        for missing in [Missing::Refuse, Missing::MakeFolders] {
+        for missing in [MissingSubPath::Refuse, MissingSubPath::MakeFolders] {
             let source = open(&house, rel, missing).unwrap();
             assert_eq!(source.kind(), kind, "{rel}");
             house.attach(house.kernel.bind(&source, false).unwrap(), "target");
@@ -73,7 +75,7 @@ pub fn what_lies_in_the_volume_is_opened_and_bound(world: &dyn World) {
 pub fn what_leads_out_of_the_volume_is_refused(world: &dyn World) {
     let house = with_volume(world);
     let outside = world.base().join("outside");
-    for missing in [Missing::Refuse, Missing::MakeFolders, Missing::MakeFoldersWithMode(0o700)] {
+    for missing in [MissingSubPath::Refuse, MissingSubPath::MakeFolders, MissingSubPath::MakeFoldersWithMode(0o700)] {
         for rel in [
             "absolute",
             "absolute/new",
@@ -102,25 +104,26 @@ pub fn what_leads_out_of_the_volume_is_refused(world: &dyn World) {
     }
     assert_eq!(world.list(&outside), ["data"], "nothing was made outside");
     world.add_symlink(&house.at("link"), &outside);
-    let error = house.kernel.open_sub_path(&house.root, name("link"), Path::new(""), Missing::Refuse).unwrap_err();
+    let error =
+        house.kernel.open_sub_path(&house.root, name("link"), Path::new(""), MissingSubPath::Refuse).unwrap_err();
     assert!(matches!(error, KernelError::SymbolicLink { .. }), "{error:?}");
 }
 
 pub fn missing_sub_paths_are_made_with_the_volumes_mode(world: &dyn World) {
     let house = with_volume(world);
-    assert_eq!(open(&house, "new", Missing::Refuse).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(open(&house, "new", MissingSubPath::Refuse).unwrap_err().kind(), ErrorKind::NotFound);
     assert!(!world.exists(&house.at("volume/new")));
     for mode in [0o777, 0o2775, 0o1770, 0o700] {
         world.give(&house.at("volume"), 0, 0, mode);
         let (first, second) = (format!("made-{mode:o}"), format!("made-{mode:o}/below/deep"));
         for rel in [&first, &second] {
-            assert_eq!(open(&house, rel, Missing::MakeFolders).unwrap().kind(), SourceKind::Directory);
+            assert_eq!(open(&house, rel, MissingSubPath::MakeFolders).unwrap().kind(), SourceKind::Directory);
         }
         for rel in [first.clone(), format!("{first}/below"), second] {
             assert_eq!(world.mode_and_group(&house.at("volume").join(&rel)).0, mode, "{rel}");
         }
     }
-    let exact = Missing::MakeFoldersWithMode(0o751);
+    let exact = MissingSubPath::MakeFoldersWithMode(0o751);
     open(&house, "to-dir/x/y", exact).unwrap();
     assert_eq!(world.mode_and_group(&house.at("volume/dir/x/y")).0, 0o751);
     open(&house, "dir", exact).unwrap();
@@ -130,7 +133,7 @@ pub fn missing_sub_paths_are_made_with_the_volumes_mode(world: &dyn World) {
     let error = open(&house, "nowhere/below", exact).unwrap_err();
     assert!(matches!(error, KernelError::SymbolicLink { .. }), "{error:?}");
     assert!(!world.exists(&house.at("volume/dir/absent")));
-    let error = open(&house, "x", Missing::MakeFoldersWithMode(0o10000)).unwrap_err();
+    let error = open(&house, "x", MissingSubPath::MakeFoldersWithMode(0o10000)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
 
@@ -139,13 +142,13 @@ pub fn a_read_only_volume_makes_no_sub_path(world: &dyn World) {
     let mount = house.bind(&house.outside("source"));
     house.kernel.set_options(&mount, &["ro"], false).unwrap();
     house.attach(mount, "volume");
-    let error = open(&house, "new", Missing::MakeFolders).unwrap_err();
+    let error = open(&house, "new", MissingSubPath::MakeFolders).unwrap_err();
     assert!(error.to_string().contains("EROFS"), "{error}");
-    assert_eq!(open(&house, "data", Missing::MakeFolders).unwrap().kind(), SourceKind::File);
+    assert_eq!(open(&house, "data", MissingSubPath::MakeFolders).unwrap().kind(), SourceKind::File);
 }
 
-fn show(house: &House<'_>, rel: &str, how: SubPathBind) -> Result<Bound, KernelError> {
-    let source = open(house, rel, Missing::MakeFolders)?;
+fn show(house: &House<'_>, rel: &str, how: SubPathBind) -> Result<SubPathBinding, KernelError> {
+    let source = open(house, rel, MissingSubPath::MakeFolders)?;
     house.kernel.bind_sub_path(&source, how, &house.root, name("shown"))
 }
 
@@ -155,10 +158,10 @@ pub fn a_sub_path_that_is_shown_as_wanted_stays(world: &dyn World) {
     let house = with_volume(world);
     let before = world.mount_count();
     for rel in ["dir", "dir/file"] {
-        assert_eq!(show(&house, rel, SubPathBind::default()).unwrap(), Bound::New, "{rel}");
+        assert_eq!(show(&house, rel, SubPathBind::default()).unwrap(), SubPathBinding::New, "{rel}");
         let first = house.entry("shown");
         for _ in 0..3 {
-            assert_eq!(show(&house, rel, SubPathBind::default()).unwrap(), Bound::Kept, "{rel}");
+            assert_eq!(show(&house, rel, SubPathBind::default()).unwrap(), SubPathBinding::Kept, "{rel}");
         }
         assert_eq!(house.entry("shown"), first, "{rel}");
         assert_eq!(world.mount_count(), before + 1);
@@ -174,17 +177,17 @@ pub fn another_thing_under_the_same_name_is_shown_anew(world: &dyn World) {
     for content in ["second", "third"] {
         world.remove(&house.at("volume/dir/file"));
         world.write(&house.at("volume/dir/file"), content.as_bytes()).unwrap();
-        assert_eq!(show(&house, "dir/file", SubPathBind::default()).unwrap(), Bound::Replaced);
+        assert_eq!(show(&house, "dir/file", SubPathBind::default()).unwrap(), SubPathBinding::Replaced);
         assert_eq!(world.read(&house.at("shown")).unwrap(), content.as_bytes());
         assert_eq!(world.mount_count(), before + 1);
     }
     drop(hold);
     // A folder where a file was, and back.
-    assert_eq!(show(&house, "dir/inner", SubPathBind::default()).unwrap(), Bound::Replaced);
+    assert_eq!(show(&house, "dir/inner", SubPathBind::default()).unwrap(), SubPathBinding::Replaced);
     assert_eq!(world.list(&house.at("shown")), ["data"]);
-    assert_eq!(show(&house, "dir", SubPathBind::default()).unwrap(), Bound::Replaced);
+    assert_eq!(show(&house, "dir", SubPathBind::default()).unwrap(), SubPathBinding::Replaced);
     assert!(world.exists(&house.at("shown/file")));
-    assert_eq!(show(&house, "dir/file", SubPathBind::default()).unwrap(), Bound::Replaced);
+    assert_eq!(show(&house, "dir/file", SubPathBind::default()).unwrap(), SubPathBinding::Replaced);
     assert_eq!(world.read(&house.at("shown")).unwrap(), b"third");
     house.kernel.detach(&house.root, name("shown"), Detach::Normal).unwrap();
     assert_eq!(house.entry("shown"), Entry::Absent);
@@ -193,12 +196,12 @@ pub fn another_thing_under_the_same_name_is_shown_anew(world: &dyn World) {
 
 pub fn a_sub_path_is_read_only_when_wanted_so(world: &dyn World) {
     let house = with_volume(world);
-    assert_eq!(show(&house, "dir", READ_ONLY).unwrap(), Bound::New);
-    assert_eq!(show(&house, "dir", READ_ONLY).unwrap(), Bound::Kept);
+    assert_eq!(show(&house, "dir", READ_ONLY).unwrap(), SubPathBinding::New);
+    assert_eq!(show(&house, "dir", READ_ONLY).unwrap(), SubPathBinding::Kept);
     assert!(world.write(&house.at("shown/new"), b"x").is_err());
-    assert_eq!(show(&house, "dir", SubPathBind::default()).unwrap(), Bound::Replaced);
+    assert_eq!(show(&house, "dir", SubPathBind::default()).unwrap(), SubPathBinding::Replaced);
     world.write(&house.at("shown/new"), b"x").unwrap();
-    assert_eq!(show(&house, "dir", READ_ONLY).unwrap(), Bound::Replaced);
+    assert_eq!(show(&house, "dir", READ_ONLY).unwrap(), SubPathBinding::Replaced);
     assert!(world.write(&house.at("shown/new"), b"y").is_err());
     assert_eq!(world.read(&house.at("volume/dir/new")).unwrap(), b"x");
     // What was put at the place by hand is data and stays.
@@ -214,7 +217,7 @@ fn bind_all(house: &House<'_>, containers: usize, each: usize) {
         let folder = house.kernel.make_dirs(&house.root, Path::new(&format!("binds/c{container}")), 0o750).unwrap();
         for index in 0..each {
             let rel = ["dir", "dir/file", "dir/inner"][index % 3];
-            let source = open(house, rel, Missing::Refuse).unwrap();
+            let source = open(house, rel, MissingSubPath::Refuse).unwrap();
             house.kernel.attach(house.kernel.bind(&source, false).unwrap(), &folder, name(&index.to_string())).unwrap();
         }
     }

@@ -1,0 +1,78 @@
+//! Queries of callers: lists, a pod's mounts and volumes.
+#![deny(clippy::disallowed_methods)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use volhost_core::Core;
+use volhost_model::names::PodUid;
+use volhost_model::view::ContainerMountView;
+
+use super::drivers::NodeDrivers;
+use super::plugins::Plugins;
+use super::reply::reply;
+use super::requests::{MountView, MountedVolume, RequestError, Snapshot};
+use super::world::World;
+use volhost_volume_ops::layout;
+use volhost_volume_ops::volume_ops::VolumeOps;
+
+/// Lists the pods, volumes, operations, plugins and drivers at this moment.
+pub(super) fn snapshot(world: &World, plugins: &Plugins, drivers: &NodeDrivers) -> Snapshot {
+    let core = world.core();
+    let mut pods = core.pods();
+    pods.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
+    let mut operations = core.operations();
+    for operation in operations.iter_mut().filter(|operation| operation.running) {
+        operation.step = world.executor().step_of(operation.id).unwrap_or_default();
+    }
+    Snapshot {
+        pods,
+        unused_volumes: core.unused_volumes(),
+        operations,
+        plugins: plugins.views(core),
+        drivers: drivers.views(),
+    }
+}
+
+/// Answers with the mounts of a pod as the kernel reports them. Reads them on a thread that may
+/// block: a folder with many mounts takes milliseconds.
+pub(super) fn mounts(
+    uid: PodUid,
+    volume_ops: Arc<VolumeOps>,
+    answer: oneshot::Sender<Result<Vec<MountView>, RequestError>>,
+) {
+    tokio::task::spawn_blocking(move || {
+        let of_pod = Path::new(layout::PODS).join(uid.as_str());
+        let mounts = volume_ops.mounts_of_pod(&uid).unwrap_or_default();
+        let views = mounts.into_iter().map(|mount| MountView {
+            point: of_pod.join(&mount.point).display().to_string(),
+            fs_type: mount.fs_type,
+            source: mount.source.to_string_lossy().into_owned(),
+            root: mount.root.display().to_string(),
+            options: mount.options.join(","),
+        });
+        reply(answer, Ok(views.collect()));
+    });
+}
+
+/// Lists the mounted volumes of a pod; with `possibly`, also those that may be mounted. `root` is
+/// the root folder on the host.
+pub(super) fn mounted_volumes(core: &Core, uid: &PodUid, possibly: bool, root: &Path) -> Vec<MountedVolume> {
+    let volumes = if possibly { core.possibly_mounted_volumes_of(uid) } else { core.mounted_volumes_of(uid) };
+    let absolute = |mut mount: ContainerMountView| {
+        if !mount.path.is_empty() {
+            mount.path = root.join(&mount.path).display().to_string();
+        }
+        mount
+    };
+    let views = volumes.into_iter().map(|volume| MountedVolume {
+        container_mounts: volume.container_mounts.into_iter().map(absolute).collect(),
+        path: root.join(&volume.path).display().to_string(),
+        outer_name: volume.name,
+        unique_name: volume.unique_name,
+        spec_name: volume.spec_name,
+        read_only: volume.read_only,
+    });
+    views.collect()
+}
