@@ -2,12 +2,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use volhost_objects::{HeldBindings, parse};
+use volhost_objects::{RetainedBindings, parse};
 
 fuzz_target!(|text: &str| {
-    if let Ok(bindings) = HeldBindings::read(text.as_bytes()) {
+    if let Ok(bindings) = RetainedBindings::read(text.as_bytes()) {
         let written = bindings.write().unwrap_or_else(|| b"{}".to_vec());
-        assert_eq!(HeldBindings::read(&written), Ok(bindings), "it reads what it writes");
+        assert_eq!(RetainedBindings::read(&written).ok(), Some(bindings), "it reads what it writes");
     }
     match parse("fuzz.yaml", text) {
         Ok(parsed) => {

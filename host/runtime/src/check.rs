@@ -22,7 +22,7 @@ pub(crate) struct ComponentSurface {
     /// Interfaces of the contract that it exports, sorted.
     pub(crate) exports: Vec<String>,
     /// It imports interfaces of WASI.
-    pub(crate) wants_wasi: bool,
+    pub(crate) imports_wasi: bool,
     /// It imports the call that gives a volume's files to a pod's group.
     pub(crate) gives_to_group: bool,
     /// The newest version of the contract that it names.
@@ -47,11 +47,11 @@ pub(crate) fn check(
         matches!(&item.ty, types::ComponentItem::ComponentInstance(imported)
             if mounts && imported.get_export(engine, APPLY_FS_GROUP).is_some())
     });
-    let wants_wasi = imports.iter().any(|import| is_served(import));
+    let imports_wasi = imports.iter().any(|import| is_served(import));
     Ok(ComponentSurface {
         imports: interfaces(&imports),
         exports: interfaces(&exports),
-        wants_wasi,
+        imports_wasi,
         gives_to_group,
         abi,
     })

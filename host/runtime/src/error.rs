@@ -23,6 +23,9 @@ pub enum RuntimeError {
     /// The clock's thread could not be made.
     #[error("the clock of running plugins cannot start")]
     Ticker(#[source] std::io::Error),
+    /// What WASI functions run on could not be made.
+    #[error("the runtime of WASI functions cannot start")]
+    Executor(#[source] std::io::Error),
     /// The folder for compiled plugins is of no use.
     #[error(transparent)]
     Cache(#[from] CacheError),

@@ -10,6 +10,8 @@ use crate::host::State;
 /// A component that is linked, with the places of its exports.
 pub(crate) struct Exports {
     pub(crate) pre: InstancePre<State>,
+    /// The component imports WASI, and is linked with it.
+    pub(crate) imports_wasi: bool,
     pub(crate) plugin: contract::plugin::GuestIndices,
     pub(crate) publisher: contract::publisher::GuestIndices,
     pub(crate) attacher: Option<contract::attacher::GuestIndices>,
@@ -26,7 +28,11 @@ pub(crate) struct Exports {
 
 impl Exports {
     /// Finds what the component exports; `has` says whether it has an interface.
-    pub(crate) fn find(pre: InstancePre<State>, has: impl Fn(&str) -> bool) -> wasmtime::Result<Self> {
+    pub(crate) fn find(
+        pre: InstancePre<State>,
+        imports_wasi: bool,
+        has: impl Fn(&str) -> bool,
+    ) -> wasmtime::Result<Self> {
         let attacher = has("attacher").then(|| contract::attacher::GuestIndices::new(&pre)).transpose()?;
         let other_nodes = has("other-nodes").then(|| contract::other_nodes::GuestIndices::new(&pre)).transpose()?;
         let stager = has("stager").then(|| contract::stager::GuestIndices::new(&pre)).transpose()?;
@@ -51,6 +57,7 @@ impl Exports {
             snapshotter,
             modifier,
             group_snapshotter,
+            imports_wasi,
             pre,
         })
     }

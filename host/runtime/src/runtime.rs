@@ -87,7 +87,8 @@ impl Runtime {
         let engine = engine::running().map_err(RuntimeError::Engine)?;
         let linker = linker(&engine).map_err(RuntimeError::Link)?;
         let ticker = Ticker::start(&engine).map_err(RuntimeError::Ticker)?;
-        let shared = Arc::new(SandboxShared { engine, kernel, limits: config.limits, ticker });
+        let executor = wasi::executor().map_err(RuntimeError::Executor)?;
+        let shared = Arc::new(SandboxShared { engine, kernel, limits: config.limits, ticker, executor });
         let grants = RwLock::new(Arc::new(config.grants));
         Ok(Self {
             shared,
@@ -370,7 +371,7 @@ impl Runtime {
         let surface = check(component, &self.shared.engine, sdk)?;
         let misfit =
             |error: wasmtime::Error| LoadProblem::WrongShape { sdk: built_by(sdk), reason: format!("{error:#}") };
-        let pre = if surface.wants_wasi {
+        let pre = if surface.imports_wasi {
             let mut linker = linker(&self.shared.engine).map_err(misfit)?;
             wasi::link(&mut linker, component, &self.shared.engine).map_err(misfit)?;
             linker.instantiate_pre(component)
@@ -378,7 +379,8 @@ impl Runtime {
             self.linker.instantiate_pre(component)
         };
         let pre = pre.map_err(misfit)?;
-        let exports = Exports::find(pre, |name| surface.exports.iter().any(|export| export == name)).map_err(misfit)?;
+        let has = |name: &str| surface.exports.iter().any(|export| export == name);
+        let exports = Exports::find(pre, surface.imports_wasi, has).map_err(misfit)?;
         let call = Call::bare(self.shared.limits.describe_time);
         let description = describe(&self.shared, &exports, &call, &Arc::default()).map_err(|error| match error {
             // Types of exports are compared when the plugin is first instantiated.

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tracing::Span;
 use volhost_kernel::Kernel;
-use wasmtime::component::Instance;
+use wasmtime::component::{Instance, ResourceTableError};
 use wasmtime::{Engine, Store, Trap, UpdateDeadline};
 
 use crate::abort::Abort;
@@ -15,11 +16,12 @@ use crate::call::Call;
 use crate::call_error::{CallError, Function};
 use crate::exports::Exports;
 use crate::grants::Reach;
-use crate::host::State;
+use crate::host::{State, handle_error};
 use crate::limits::Limits;
 use crate::redaction::Redact;
 use crate::ticker::{TICK, Ticker};
 use crate::trace;
+use crate::wasi::is_exit;
 
 /// The parts of a sandbox that all calls share.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub(crate) struct SandboxShared {
     pub(crate) kernel: Arc<dyn Kernel>,
     pub(crate) limits: Limits,
     pub(crate) ticker: Ticker,
+    /// What the WASI functions of a plugin that imports WASI run on: see [`crate::wasi::executor`].
+    pub(crate) executor: Handle,
 }
 
 /// A plugin in a fresh sandbox, ready for one call.
@@ -36,6 +40,8 @@ pub(crate) struct Sandbox<'a> {
     function: Function,
     /// The call in the operation's trace, its start included.
     span: Span,
+    /// For a plugin that imports WASI: what its WASI functions run on.
+    executor: Option<&'a Handle>,
     store: Store<State>,
     instance: Instance,
 }
@@ -77,11 +83,17 @@ impl SandboxShared {
         // A start function is the plugin's code already.
         let running = self.ticker.run();
         store.data_mut().begin();
+        let executor = plugin.imports_wasi.then_some(&self.executor);
+        let entered = executor.map(Handle::enter);
         let made = span.in_scope(|| plugin.pre.instantiate(&mut store));
+        drop(entered);
         drop(running);
         match made {
-            Ok(instance) => Ok(Sandbox { shared: self, function, span, store, instance }),
-            Err(error) if caused_by_plugin(&error) => Err(self.judge(function, &store, &error)),
+            Ok(instance) => Ok(Sandbox { shared: self, function, span, executor, store, instance }),
+            Err(error) if caused_by_plugin(&error) => {
+                store.data_mut().log_output(true);
+                Err(self.judge(function, &store, &error))
+            }
             Err(error) => Err(CallError::Sandbox { reason: format!("{error:#}") }),
         }
     }
@@ -105,6 +117,12 @@ impl SandboxShared {
                 Abort::Limit { what } => CallError::LimitExceeded { function, what, changed },
                 Abort::Contract { what } => CallError::BrokeContract { function, what, changed },
             };
+        }
+        if is_exit(error) {
+            return CallError::BrokeContract { function, what: state.exit(), changed };
+        }
+        if let Some(error) = error.downcast_ref::<ResourceTableError>() {
+            return self.judge(function, store, &handle_error(error).into());
         }
         if let Some(trap) = error.downcast_ref::<Trap>() {
             return CallError::Trap {
@@ -146,7 +164,9 @@ impl Sandbox<'_> {
         let running = self.shared.ticker.run();
         self.store.set_epoch_deadline(ticks(self.store.data().call.plugin_time()));
         self.store.data_mut().begin();
+        let entered = self.executor.map(Handle::enter);
         let result = self.span.in_scope(|| call(&mut self.store));
+        drop(entered);
         drop(running);
         self.store.data_mut().end();
         match result {
@@ -161,7 +181,7 @@ impl Sandbox<'_> {
 
 /// Returns whether the plugin's own doing ended its start, and not the host's lack of something.
 fn caused_by_plugin(error: &wasmtime::Error) -> bool {
-    error.is::<Abort>() || error.is::<Trap>()
+    error.is::<Abort>() || error.is::<Trap>() || error.is::<ResourceTableError>() || is_exit(error)
 }
 
 /// Time in ticks of the clock until a running call is looked at: rounded up, so that a plugin gets

@@ -31,7 +31,7 @@ fn through_wasi_nothing_of_the_host_is_reached() {
         ("terminal", "false"),
         ("input", "ended"),
         ("socket", "denied"),
-        ("name", "denied"),
+        ("name", "no resolver"),
         ("clock", "1000 2000 1000"),
         ("time", "0"),
     ] {
@@ -83,9 +83,21 @@ fn random_bytes_and_handles_have_bounds() {
     let host = Host::new();
     let plugin = host.fixture(FIXTURE);
     let error = host.publish(&plugin, "a", json!({ "do": "random" })).unwrap_err().message();
-    assert!(error.contains("more than 64 KiB of random bytes at once"), "{error}");
+    assert!(error.contains("exceeds limit 65536"), "{error}");
     let error = host.publish(&plugin, "a", json!({ "do": "handles" })).unwrap_err().message();
     assert!(error.contains("more handles at once than it may have"), "{error}");
+}
+
+#[test]
+fn a_plugin_that_imports_http_loads_and_the_call_that_uses_it_ends() {
+    let host = Host::new();
+    let plugin = host.fixture(FIXTURE);
+    host.publish(&plugin, "a", json!({})).unwrap();
+    let error = host.publish(&plugin, "b", json!({ "do": "http" })).unwrap_err();
+    assert!(error.is_misbehaviour());
+    let expected = "it called [constructor]fields of wasi:http/types@0.2.6, and a plugin has no network";
+    assert!(error.message().contains(expected), "{}", error.message());
+    assert_eq!(host.entry("b"), Entry::Absent);
 }
 
 #[test]

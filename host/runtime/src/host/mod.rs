@@ -35,4 +35,5 @@ mod state;
 mod tmpfs;
 mod volumes;
 
+pub(crate) use error::handle_error;
 pub(crate) use state::State;

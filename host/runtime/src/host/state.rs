@@ -66,8 +66,8 @@ pub(crate) struct State {
     pub(crate) changed: bool,
     /// The last error line of the plugin: what it said before it died.
     pub(crate) last_words: Option<String>,
-    /// What WASI has of the call.
-    pub(crate) wasi: Wasi,
+    /// What the call has of WASI, from its first use of it on.
+    pub(crate) wasi: Option<Box<Wasi>>,
     started: Instant,
     in_host: Duration,
     /// What the host calls may still use up.
@@ -104,7 +104,7 @@ impl State {
             asked: None,
             changed: false,
             last_words: None,
-            wasi: Wasi::default(),
+            wasi: None,
             started: Instant::now(),
             in_host: Duration::ZERO,
             budget: Budget::new(limits),
@@ -131,6 +131,7 @@ impl State {
 
     /// Counts a host call.
     pub(crate) fn count(&mut self) -> Result<(), Abort> {
+        self.log_output(false);
         if self.call.cancellation().is_cancelled() {
             return Err(Abort::Cancelled);
         }
@@ -242,14 +243,17 @@ impl State {
         }
     }
 
-    /// Puts what the plugin wrote to a stream of its own into the log, line by line.
-    pub(crate) fn write_output(&mut self, source: Source, written: &[u8]) {
-        for line in self.wasi.lines(source, written) {
-            self.log_output(source, &line);
+    /// Logs the lines that the plugin has written through WASI since the last call of the host, and
+    /// with `at_end` the unfinished ones too.
+    pub(crate) fn log_output(&mut self, at_end: bool) {
+        let Some(wasi) = &self.wasi else { return };
+        let lines: Vec<_> = wasi.take_lines(at_end).collect();
+        for (source, line) in lines {
+            self.log_line(source, &line);
         }
     }
 
-    fn log_output(&mut self, source: Source, line: &str) {
+    fn log_line(&mut self, source: Source, line: &str) {
         let level = match source {
             Source::Output => LogLevel::Info,
             Source::Errors => LogLevel::Warn,
@@ -268,24 +272,15 @@ impl State {
         }
     }
 
-    /// The plugin ended itself, as programs do and plugins may not.
-    pub(crate) fn exit(&mut self) -> Abort {
-        self.end_output();
+    /// Describes how the plugin ended itself, as programs do and plugins may not.
+    pub(crate) fn exit(&self) -> String {
         let words = self.last_words.as_ref().map_or_else(String::new, |words| format!("; its last words: {words}"));
-        Abort::contract(format!("it called exit instead of returning{words}"))
-    }
-
-    /// Logs the lines that have no end.
-    pub(crate) fn end_output(&mut self) {
-        let unfinished: Vec<_> = self.wasi.unfinished().collect();
-        for (source, line) in unfinished {
-            self.log_output(source, &line);
-        }
+        format!("it called exit instead of returning{words}")
     }
 
     /// Says, when the call has ended, which secrets it used and what was dropped.
     pub(crate) fn end(&mut self) {
-        self.end_output();
+        self.log_output(true);
         for (name, keys) in &self.secrets_used {
             let line = format!("audit: secret {name} was used, {keys} of its keys");
             self.call.sink().log(LogLevel::Info, &line);

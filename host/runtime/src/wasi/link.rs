@@ -1,11 +1,13 @@
-//! Which interfaces are served, and how a component's imports of them are filled in.
+//! Which interfaces of WASI are served, and how a component's imports of them are linked.
 
 use wasmtime::Engine;
 use wasmtime::component::types::{self, ComponentItem};
-use wasmtime::component::{Component, Linker, LinkerInstance, Resource, ResourceType};
+use wasmtime::component::{Component, HasSelf, Linker, LinkerInstance, ResourceType};
+use wasmtime_wasi::p2::bindings::clocks::monotonic_clock;
+use wasmtime_wasi::p2::bindings::sync::LinkOptions;
+use wasmtime_wasi::p2::{self, DynInputStream, DynOutputStream, DynPollable, IoError};
 
-use super::Handle;
-use super::answers::Answer;
+use crate::abort::Abort;
 use crate::host::State;
 
 /// The packages of WASI whose interfaces are served.
@@ -22,43 +24,54 @@ pub(crate) fn is_served(import: &str) -> bool {
     })
 }
 
-/// Fills in what the component imports of WASI, by the types that it brings with it. Nothing else is touched.
+/// Links WASI for a component that imports it.
 ///
 /// # Errors
-/// wasmtime's, when an import has parts that no interface of WASI 0.2 has.
+/// wasmtime's, when the component imports of `wasi:http` what no interface can have.
 pub(crate) fn link(linker: &mut Linker<State>, component: &Component, engine: &Engine) -> wasmtime::Result<()> {
-    for (name, import) in component.component_type().imports(engine).filter(|(name, _)| is_served(name)) {
-        let ComponentItem::ComponentInstance(interface) = import.ty else {
-            wasmtime::bail!("its import {name} is not an interface");
-        };
-        let short = name.split_once('@').map_or(name, |(short, _)| short);
-        link_interface(&mut linker.instance(name)?, short, &interface, engine)?;
+    let mut options = LinkOptions::default();
+    options.network_error_code(true);
+    p2::add_to_linker_with_options_sync(linker, &options)?;
+    linker.allow_shadowing(true);
+    monotonic_clock::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    linker.allow_shadowing(false);
+    for (name, import) in component.component_type().imports(engine) {
+        if let (true, ComponentItem::ComponentInstance(interface)) = (name.starts_with("wasi:http/"), import.ty) {
+            refuse_http(&mut linker.instance(name)?, name, &interface, engine)?;
+        }
     }
     Ok(())
 }
 
-fn link_interface(
+/// Links an interface of `wasi:http` so that each of its functions ends the call. Some languages
+/// import it unasked, and `wasmtime_wasi` does not have it.
+fn refuse_http(
     linker: &mut LinkerInstance<'_, State>,
     interface: &str,
     ty: &types::ComponentInstance,
     engine: &Engine,
 ) -> wasmtime::Result<()> {
+    /// A resource of `wasi:http`, of which there is none.
+    struct Http;
+
     for (name, export) in ty.exports(engine) {
         match export.ty {
             ComponentItem::ComponentFunc(_) => {
-                let answer = Answer::to(interface, name);
-                linker.func_new(name, move |store, ty, parameters, results| {
-                    answer.give(store, &ty, parameters, results)
-                })?;
+                let what = format!("it called {name} of {interface}, and a plugin has no network");
+                linker.func_new(name, move |_, _, _, _| Err(Abort::contract(what.clone()).into()))?;
             }
             ComponentItem::Resource(_) => {
-                linker.resource(name, ResourceType::host::<Handle>(), |mut store, rep| {
-                    store.data_mut().table.delete(Resource::<Handle>::new_own(rep))?;
-                    Ok(())
-                })?;
+                let ty = match name {
+                    "pollable" => ResourceType::host::<DynPollable>(),
+                    "input-stream" => ResourceType::host::<DynInputStream>(),
+                    "output-stream" => ResourceType::host::<DynOutputStream>(),
+                    "io-error" => ResourceType::host::<IoError>(),
+                    _ => ResourceType::host::<Http>(),
+                };
+                linker.resource(name, ty, |_, _| Ok(()))?;
             }
             ComponentItem::Type(_) => {}
-            _ => wasmtime::bail!("its import {interface} holds {name}, which is neither a function nor a type"),
+            _ => wasmtime::bail!("its import {interface} has {name}, which is neither a function nor a type"),
         }
     }
     Ok(())
