@@ -93,7 +93,7 @@ mod tests {
         let found = handed.secret(NAMESPACE, NAME).unwrap();
         assert_eq!(found.get("password").unwrap().as_ref(), b"hunter2");
         assert!(handed.secret("default", NAME).is_err());
-        assert_eq!(format!("{handed:?}"), r#"Secrets({"password"})"#);
+        assert_eq!(format!("{handed:?}"), r#"RequestSecrets({"password"})"#);
         let refused = RequestSecrets::read(&secrets(&[("key", "hunter2\0")])).unwrap_err().to_string();
         assert!(refused.starts_with("secrets: ") && !refused.contains("hunter2"), "{refused}");
     }

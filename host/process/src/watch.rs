@@ -60,7 +60,7 @@ struct OutputPipe<'a> {
 
 impl fmt::Debug for ProcessWatch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch").field("process", &self.process).finish_non_exhaustive()
+        f.debug_struct("ProcessWatch").field("process", &self.process).finish_non_exhaustive()
     }
 }
 

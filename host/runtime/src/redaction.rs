@@ -42,7 +42,7 @@ pub(crate) struct CallSecrets {
 impl fmt::Debug for CallSecrets {
     /// Their number alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Secrets({})", self.values.len())
+        write!(f, "CallSecrets({})", self.values.len())
     }
 }
 

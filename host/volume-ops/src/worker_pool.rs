@@ -43,7 +43,7 @@ struct PoolShared {
 
 impl std::fmt::Debug for PoolShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("PoolShared").finish_non_exhaustive()
     }
 }
 
