@@ -92,10 +92,10 @@ const SCENARIOS: &[(&str, &str, &str)] = &[
     (
         "fsGroup: progress events",
         "host/runtime/src/host/slow_walk.rs",
-        "a_walk_that_takes_long_is_told_after_half_a_minute_and_then_every_minute",
+        "a_walk_that_takes_long_emits_an_event_after_half_a_minute_and_then_every_minute",
     ),
-    ("fsGroup: progress", OWNERSHIP, "a_walk_tells_how_far_it_is"),
-    ("metrics: statfs", USAGE, "a_file_system_tells_how_full_it_is"),
+    ("fsGroup: progress", OWNERSHIP, "a_walk_reports_its_progress"),
+    ("metrics: statfs", USAGE, "a_file_system_reports_how_full_it_is"),
     ("metrics: du", USAGE, "files_are_added_up_on_one_file_system"),
     ("mounter: bind options, read-only", MOUNTS, "a_read_only_bind_refuses_writes_and_leaves_its_source_writable"),
     ("mounter: clean-up of a mount point", MOUNTS, "the_mount_point_comes_and_goes_with_the_mount"),
