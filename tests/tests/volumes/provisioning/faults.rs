@@ -131,7 +131,7 @@ fn a_drivers_wrong_answer_is_reported_and_no_claim_gets_the_wrong_volume() {
     assert!(eventually(|| host.seen_as("first")["phase"] == "Bound"), "{}", host.node.log());
     let first = host.made().remove(0);
     for (wrong, words) in [
-        ("small".to_owned(), "16777216 were asked for"),
+        ("small".to_owned(), "16777216 were requested"),
         ("empty".to_owned(), "names no volume"),
         ("long".to_owned(), "4096 bytes"),
         (format!("other {first}"), "left alone"),
