@@ -30,7 +30,7 @@ pub(super) fn wait_failure(failure: WaitFailure) -> pb::WaitFailure {
         pod: failure.pod,
         timed_out: failure.timed_out,
         unknown_pod: failure.unknown_pod,
-        volumes: failure.volumes.into_iter().map(|volume| volume_standing(volume, now_us)).collect(),
+        volumes: failure.volumes.into_iter().map(|volume| unfinished_volume(volume, now_us)).collect(),
     }
 }
 
@@ -39,8 +39,8 @@ fn now_us() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }
 
-fn volume_standing(status: VolumeStatus, now_us: u64) -> pb::VolumeStanding {
-    pb::VolumeStanding {
+fn unfinished_volume(status: VolumeStatus, now_us: u64) -> pb::UnfinishedVolume {
+    pb::UnfinishedVolume {
         name: status.name,
         state: pb::VolumeState::from(status.state).into(),
         step: status.step,

@@ -65,7 +65,7 @@ pub(super) fn explain(failure: &pb::WaitFailure, goal: &str, timeout: Duration) 
 
 /// The state of one volume, on one line:
 /// `data: Pending at MountVolume.SetUp: no such device; next try in 4s`.
-fn volume_line(volume: &pb::VolumeStanding) -> Result<String, CliError> {
+fn volume_line(volume: &pb::UnfinishedVolume) -> Result<String, CliError> {
     let state = volhost_model::view::VolumeState::try_from(volume.state())?;
     let mut text = format!("{}: {}", volume.name, columns::state(state).0);
     if !volume.step.is_empty() {
