@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::net::UnixListener;
-use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
@@ -57,7 +56,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), ApiServeError> {
     let socket = listener.take_socket().ok_or(ApiServeError::Taken)?;
-    let incoming = UnixListenerStream::new(UnixListener::from_std(socket).map_err(ApiServeError::Accept)?);
+    let incoming = volhost_grpc_authority::accept(UnixListener::from_std(socket).map_err(ApiServeError::Accept)?);
     let peers = PeerCheck::for_owner(rustix::process::geteuid().as_raw());
     let manager = VolumeManagerServer::new(ManagerService::new(handle.clone(), shutdown.clone()))
         .max_decoding_message_size(MAX_REQUEST_BYTES)

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::time::timeout;
-use tokio_stream::wrappers::UnixListenerStream;
+use tokio_stream::Stream;
 use tonic::transport::Server;
 
 use crate::controller::ControllerService;
@@ -19,6 +19,7 @@ use crate::group_controller::GroupControllerService;
 use crate::identity::IdentityService;
 use crate::node::NodeService;
 use crate::registration::RegistrationService;
+use volhost_grpc_authority::AuthorityStream;
 use volhost_proto::csi::controller_server::ControllerServer;
 use volhost_proto::csi::group_controller_server::GroupControllerServer;
 use volhost_proto::csi::identity_server::IdentityServer;
@@ -86,7 +87,7 @@ pub enum DriverServeError {
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
-    listener: Option<UnixListenerStream>,
+    listener: Option<tokio::net::UnixListener>,
 }
 
 impl SocketFile {
@@ -108,14 +109,16 @@ impl SocketFile {
             fs::create_dir_all(folder).map_err(failed)?;
         }
         let listener = UnixListener::bind(path).map_err(failed)?;
-        let socket = |listener| Self { path: path.to_owned(), listener: Some(UnixListenerStream::new(listener)) };
+        let socket = |listener| Self { path: path.to_owned(), listener: Some(listener) };
         fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         tokio::net::UnixListener::from_std(listener).map(socket).map_err(failed)
     }
 
-    fn incoming(&mut self) -> Option<UnixListenerStream> {
-        self.listener.take()
+    /// Its connections; none when they were taken before. Clients may name any authority: the
+    /// kubelet names the socket's path.
+    fn incoming(&mut self) -> Option<impl Stream<Item = io::Result<AuthorityStream<tokio::net::UnixStream>>> + Unpin> {
+        self.listener.take().map(volhost_grpc_authority::accept)
     }
 }
 
