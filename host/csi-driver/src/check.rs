@@ -17,8 +17,9 @@ const NODE_BYTES: usize = 256;
 /// The most that all keys and values of a map may have, in bytes. The specification says 4 KiB; a
 /// context with tokens of service accounts has more.
 const MAP_BYTES: usize = 256 << 10;
-/// How much of a wrong text a message shows, in characters.
-const SHOWN: usize = 64;
+/// How much of a wrong text a message shows, in characters: the kubelet's longest paths of volumes
+/// have two hundred.
+const SHOWN: usize = 256;
 
 /// The beginning of a text, for messages.
 pub(crate) fn shown(text: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use volhost_kernel::Entry;
+use volhost_kernel::{DeviceNumber, Entry};
 use volhost_runtime::{Capability, Measured, Place};
 
 use crate::check::{shown, volume, wire};
@@ -40,8 +40,35 @@ impl ServedPlugin {
         match record.published.get(path).map(|published| published.pod.clone()) {
             Some(pod) => Ok((record, Location::Published(pod))),
             None if staged_there => Ok((record, Location::Staged)),
-            None => Err(absent()),
+            None => match self.target_of_device(&record, path)? {
+                Some(pod) => Ok((record, Location::Published(pod))),
+                None => Err(absent()),
+            },
         }
+    }
+
+    /// Returns the pod of a target whose device is at this path too: the kubelet binds a published
+    /// device once more, and names that path in its calls.
+    fn target_of_device(&self, record: &ServedVolume, path: &str) -> Result<Option<String>> {
+        let failed = |source| Refusal::kernel("looking at", shown(path), source);
+        if !record.spec.is_block() {
+            return Ok(None);
+        }
+        let device_at = |path: &str| -> Result<Option<DeviceNumber>> {
+            let Some(place) = self.co.place(&*self.kernel, VOLUME_PATH, path)? else { return Ok(None) };
+            if !matches!(self.kernel.entry(&place.parent, &place.name).map_err(failed)?, Entry::Mount(_)) {
+                return Ok(None);
+            }
+            let device = self.kernel.device_at(&place.parent, &place.name).map_err(failed)?;
+            Ok(device.map(|device| device.number()))
+        };
+        let Some(asked) = device_at(path)? else { return Ok(None) };
+        for (target, published) in &record.published {
+            if device_at(target)? == Some(asked) {
+                return Ok(Some(published.pod.clone()));
+            }
+        }
+        Ok(None)
     }
 
     /// Measures the volume at this path. It may run beside other calls for the volume, and changes
