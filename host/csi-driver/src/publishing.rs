@@ -180,6 +180,8 @@ impl ServedPlugin {
         Ok(matches!(entry, Entry::Mount(_)) || (!block && !record.stageable && entry == Entry::Folder))
     }
 
+    /// Shows the device at the target. `readonly` changes nothing: one node has one device, which
+    /// other pods may write, and the CO gives the pod's container no right to write it.
     fn show_device(
         &self,
         record: &ServedVolume,
@@ -190,14 +192,9 @@ impl ServedPlugin {
         let id = record.volume_id.as_str();
         let failed = |source| Refusal::kernel("showing the device of", shown(id), source);
         let device = self.device(record)?;
-        let read_only = record.published.values().any(|published| published.read_only);
         let (call, spec) = (self.call_with(id, secrets), secrets.referred(&self.plugin, &record.spec, SECRETS));
         let own = self.steps(&call).map_device(&spec, &Arc::new(pod.clone()), device.as_ref());
         let device = self.did("mapping the device of", id, own)?;
-        if read_only && !self.kernel.device_read_only(&device).map_err(failed)? {
-            let why = "the device can be written; stage the volume with an access mode for readers";
-            return Err(Refusal::field("readonly", why));
-        }
         self.kernel.map_device(&device, &place.folder, &place.name).map_err(failed)
     }
 
