@@ -219,6 +219,13 @@ impl ServedPlugin {
         [Capability::Attacher, Capability::Stager, Capability::BlockMapper].into_iter().any(|what| self.can(what))
     }
 
+    /// Returns whether the CO leaves the pod's group to the driver. Not for a volume that is staged:
+    /// its files are those of an ordinary file system, and the CO changes them by the pod's
+    /// `fsGroupChangePolicy`, which a driver does not learn.
+    pub(crate) fn takes_mount_group(&self) -> bool {
+        self.plugin.info().gives_to_group && !self.can(Capability::Stager)
+    }
+
     /// The folder of records can still be reached.
     pub(crate) fn check_state(&self) -> Result<(), Refusal> {
         self.kernel.open_directory(&self.state_path).map(drop).map_err(|error| Refusal::Precondition(error.to_string()))

@@ -134,7 +134,7 @@ impl Node for NodeService {
             (driver.can(Capability::Expander), Type::ExpandVolume),
             (true, Type::GetVolumeStats),
             (driver.can(Capability::Stats), Type::VolumeCondition),
-            (driver.plugin.info().gives_to_group, Type::VolumeMountGroup),
+            (driver.takes_mount_group(), Type::VolumeMountGroup),
             (true, Type::SingleNodeMultiWriter),
         ];
         let can = all.into_iter().filter(|(can, _)| *can);
