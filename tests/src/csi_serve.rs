@@ -33,10 +33,18 @@ impl CsiServe {
     /// # Panics
     /// As [`CsiServe::start`].
     pub fn start_in(node: &Node, name: &str, plugin: &Path, arguments: &[&str]) -> Self {
+        Self::start_on(node, name, plugin, &node.folder().join("disk"), arguments)
+    }
+
+    /// Serves with its own files in a folder of this name, and with the storage in `disk`.
+    ///
+    /// # Panics
+    /// As [`CsiServe::start`].
+    pub fn start_on(node: &Node, name: &str, plugin: &Path, disk: &Path, arguments: &[&str]) -> Self {
         let folder = node.folder().join(name);
         std::fs::create_dir_all(&folder).expect("a folder");
         let config = folder.join("volhost.toml");
-        let disk = node.folder().join("disk").display().to_string();
+        let disk = disk.display();
         let grants = format!(
             "[grants.\"volhost.io/loop\"]\ninterfaces = [\"id-maps\"]\nloop-files = [\"{disk}\"]\n\
              [grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"{disk}\"]\n\

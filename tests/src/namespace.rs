@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// A mount namespace, kept by a process that waits for its input to end.
 #[derive(Debug)]
 pub struct MountNamespace {
@@ -43,6 +45,23 @@ impl MountNamespace {
             .join(self.keeper.id().to_string())
             .join("root")
             .join(inside.strip_prefix("/").unwrap_or(inside))
+    }
+
+    /// Kills every process that runs inside, but for the keeper.
+    pub fn end_processes(&self) {
+        let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+        let keeper = self.keeper.id().to_string();
+        let Some(inside) = namespace(&keeper) else { return };
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        for process in processes.filter_map(|entry| entry.file_name().into_string().ok()) {
+            if process != keeper
+                && namespace(&process).as_ref() == Some(&inside)
+                && let Some(pid) = process.parse().ok().and_then(Pid::from_raw)
+            {
+                // It may have ended meanwhile.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
     }
 
     /// The mount points inside that lie below this folder, as mountinfo lines.

@@ -209,6 +209,11 @@ impl Node {
         self.namespace.mounts_below(self.folder.path())
     }
 
+    /// Kills every process in the node's mount namespace.
+    pub fn end_processes(&self) {
+        self.namespace.end_processes();
+    }
+
     /// The daemon's arguments.
     fn daemon_command(&self) -> Command {
         let folder = self.folder.path();

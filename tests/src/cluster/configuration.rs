@@ -1,0 +1,192 @@
+//! The files and options of the cluster's programs.
+
+use std::fs;
+
+use super::{Cluster, NODE, free_port};
+
+/// What programs of the cluster write outside the node's folder goes to file systems that end with
+/// the mount namespace. The folder is a mount, as the kubelet's root has to be.
+pub(super) const PREPARE: &str = r#"
+mkdir -p /run/containerd /var/lib/kubelet
+for folder in /run/containerd /var/lib/kubelet /var/log; do mount -t tmpfs none "$folder"; done
+mkdir -p "$NODE/etcd" "$NODE/containerd" "$NODE/cni/conf" "$NODE/kubelet" "$NODE/log" "$NODE/static"
+mount --bind "$NODE" "$NODE"
+mount --make-shared "$NODE"
+"#;
+
+/// The ports of one cluster.
+#[derive(Debug)]
+pub(super) struct Ports {
+    pub(super) etcd: u16,
+    pub(super) etcd_peers: u16,
+    pub(super) apiserver: u16,
+    pub(super) controller_manager: u16,
+    pub(super) scheduler: u16,
+    pub(super) kubelet: u16,
+    pub(super) kubelet_health: u16,
+}
+
+impl Ports {
+    pub(super) fn free() -> Self {
+        Self {
+            etcd: free_port(),
+            etcd_peers: free_port(),
+            apiserver: free_port(),
+            controller_manager: free_port(),
+            scheduler: free_port(),
+            kubelet: free_port(),
+            kubelet_health: free_port(),
+        }
+    }
+}
+
+/// Writes the files.
+pub(super) fn write(cluster: &Cluster) {
+    let folder = cluster.folder();
+    let put = |name: &str, text: String| fs::write(folder.join(name), text).expect("a file is written");
+    for user in ["admin", "controller-manager", "scheduler", "kubelet"] {
+        put(&format!("{user}.kubeconfig"), kubeconfig(cluster, user));
+    }
+    put("containerd.toml", containerd(cluster));
+    put("kubelet.yaml", kubelet(cluster));
+    // Any network configuration makes the node ready. Pods use the host's network.
+    put(
+        "cni/conf/10-none.conflist",
+        r#"{"cniVersion": "1.0.0", "name": "none", "plugins": [{"type": "loopback"}]}"#.to_owned(),
+    );
+}
+
+fn kubeconfig(cluster: &Cluster, user: &str) -> String {
+    let (pki, port) = (cluster.built.join("pki").display().to_string(), cluster.ports.apiserver);
+    format!(
+        "apiVersion: v1
+kind: Config
+clusters: [{{name: test, cluster: {{server: 'https://127.0.0.1:{port}', certificate-authority: {pki}/ca.crt}}}}]
+users: [{{name: test, user: {{client-certificate: {pki}/{user}.crt, client-key: {pki}/{user}.key}}}}]
+contexts: [{{name: test, context: {{cluster: test, user: test}}}}]
+current-context: test
+"
+    )
+}
+
+/// `restrict_oom_score_adj`: a root without `CAP_SYS_RESOURCE` may not lower the score as the
+/// kubelet asks, and containers would not start.
+fn containerd(cluster: &Cluster) -> String {
+    let (folder, built) = (cluster.folder().display(), cluster.built.display());
+    format!(
+        "version = 3
+root = '{folder}/containerd/root'
+state = '{folder}/containerd/state'
+[grpc]
+address = '{folder}/containerd.sock'
+[ttrpc]
+address = '{folder}/containerd.sock.ttrpc'
+[plugins.'io.containerd.cri.v1.images']
+snapshotter = 'overlayfs'
+use_local_image_pull = true
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+sandbox = '{IMAGE}'
+[plugins.'io.containerd.cri.v1.runtime']
+disable_apparmor = true
+restrict_oom_score_adj = true
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+bin_dirs = ['{folder}/cni/bin']
+conf_dir = '{folder}/cni/conf'
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+runtime_type = 'io.containerd.runc.v2'
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+BinaryName = '{built}/bin/runc'
+SystemdCgroup = false
+",
+        IMAGE = super::IMAGE
+    )
+}
+
+/// The frequencies: a stock kubelet reports `volumesInUse` every 10 s, for which each attachment
+/// waits.
+fn kubelet(cluster: &Cluster) -> String {
+    let (folder, pki, ports) = (cluster.folder().display(), cluster.built.join("pki"), &cluster.ports);
+    let pki = pki.display();
+    format!(
+        "apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: 127.0.0.1
+port: {port}
+readOnlyPort: 0
+healthzBindAddress: 127.0.0.1
+healthzPort: {health}
+tlsCertFile: {pki}/kubelet-server.crt
+tlsPrivateKeyFile: {pki}/kubelet-server.key
+authentication: {{anonymous: {{enabled: false}}, webhook: {{enabled: false}}, x509: {{clientCAFile: {pki}/ca.crt}}}}
+authorization: {{mode: AlwaysAllow}}
+cgroupDriver: cgroupfs
+cgroupsPerQOS: false
+enforceNodeAllocatable: []
+failCgroupV1: false
+failSwapOn: false
+makeIPTablesUtilChains: false
+containerRuntimeEndpoint: unix://{folder}/containerd.sock
+resolvConf: ''
+evictionHard: {{memory.available: 1Mi, nodefs.available: 1%, imagefs.available: 1%}}
+imageGCHighThresholdPercent: 100
+volumeStatsAggPeriod: 2s
+nodeStatusUpdateFrequency: 1s
+nodeStatusReportFrequency: 10s
+syncFrequency: 10s
+staticPodPath: {folder}/static
+podLogsDir: {folder}/log/pods
+",
+        port = ports.kubelet,
+        health = ports.kubelet_health,
+    )
+}
+
+/// The arguments of a component's program.
+pub(super) fn arguments(cluster: &Cluster, component: &str) -> Vec<String> {
+    let (folder, ports) = (cluster.folder().display(), &cluster.ports);
+    let pki = cluster.built.join("pki").display().to_string();
+    let text = match component {
+        "etcd" => format!(
+            "--name=one --data-dir={folder}/etcd --listen-client-urls=http://127.0.0.1:{client}
+            --advertise-client-urls=http://127.0.0.1:{client} --listen-peer-urls=http://127.0.0.1:{peers}
+            --initial-advertise-peer-urls=http://127.0.0.1:{peers} --initial-cluster=one=http://127.0.0.1:{peers}
+            --unsafe-no-fsync --log-level=warn",
+            client = ports.etcd,
+            peers = ports.etcd_peers,
+        ),
+        "kube-apiserver" => format!(
+            "--etcd-servers=http://127.0.0.1:{etcd} --bind-address=127.0.0.1 --secure-port={port}
+            --advertise-address=127.0.0.1 --tls-cert-file={pki}/apiserver.crt
+            --tls-private-key-file={pki}/apiserver.key --client-ca-file={pki}/ca.crt
+            --kubelet-client-certificate={pki}/apiserver-kubelet-client.crt
+            --kubelet-client-key={pki}/apiserver-kubelet-client.key --kubelet-certificate-authority={pki}/ca.crt
+            --kubelet-preferred-address-types=InternalIP --service-account-issuer=https://kubernetes.default.svc
+            --service-account-key-file={pki}/sa.pub --service-account-signing-key-file={pki}/sa.key
+            --service-cluster-ip-range=10.96.0.0/16 --authorization-mode=Node,RBAC
+            --enable-admission-plugins=NodeRestriction --endpoint-reconciler-type=none --allow-privileged=true
+            --profiling=false --v=1",
+            etcd = ports.etcd,
+            port = ports.apiserver,
+        ),
+        "kube-controller-manager" => format!(
+            "--kubeconfig={folder}/controller-manager.kubeconfig
+            --authentication-kubeconfig={folder}/controller-manager.kubeconfig
+            --authorization-kubeconfig={folder}/controller-manager.kubeconfig --bind-address=127.0.0.1
+            --secure-port={port} --leader-elect=false --use-service-account-credentials=true
+            --service-account-private-key-file={pki}/sa.key --root-ca-file={pki}/ca.crt --v=1",
+            port = ports.controller_manager,
+        ),
+        "kube-scheduler" => format!(
+            "--kubeconfig={folder}/scheduler.kubeconfig --authentication-kubeconfig={folder}/scheduler.kubeconfig
+            --authorization-kubeconfig={folder}/scheduler.kubeconfig --bind-address=127.0.0.1
+            --secure-port={port} --leader-elect=false --v=1",
+            port = ports.scheduler,
+        ),
+        "containerd" => format!("--config={folder}/containerd.toml --log-level=info"),
+        _ => format!(
+            "--config={folder}/kubelet.yaml --kubeconfig={folder}/kubelet.kubeconfig --root-dir={folder}/kubelet
+            --hostname-override={NODE} --v=3"
+        ),
+    };
+    text.split_whitespace().map(str::to_owned).collect()
+}

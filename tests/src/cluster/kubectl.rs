@@ -1,0 +1,111 @@
+//! kubectl as an administrator of the cluster.
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+use super::Cluster;
+use crate::wait::TIMEOUT;
+
+impl Cluster {
+    fn kubectl_command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.program("kubectl");
+        command.env("KUBECONFIG", self.folder().join("admin.kubeconfig")).env("HOME", self.folder()).args(arguments);
+        command
+    }
+
+    /// Runs kubectl. Returns its output, or what it said when it failed.
+    pub fn try_kubectl(&self, arguments: &[&str]) -> Result<String, String> {
+        let output = self.kubectl_command(arguments).stdin(Stdio::null()).output().expect("kubectl runs");
+        answer(&output)
+    }
+
+    /// Runs kubectl where it must succeed. Returns its output.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        self.try_kubectl(arguments).unwrap_or_else(|error| panic!("kubectl {arguments:?}: {error}"))
+    }
+
+    /// Applies these objects on the server.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn apply(&self, manifest: &str) {
+        let mut command = self.kubectl_command(&["apply", "-f", "-"]);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kubectl runs");
+        let written = child.stdin.take().expect("it is piped").write_all(manifest.as_bytes());
+        let output = child.wait_with_output().expect("kubectl ends");
+        written.expect("kubectl reads");
+        if let Err(error) = answer(&output) {
+            panic!("kubectl apply: {error}\n{manifest}");
+        }
+    }
+
+    /// Waits until the object is as wanted: `condition=Ready`, `create`, `delete`,
+    /// `jsonpath={.status.phase}=Bound`.
+    ///
+    /// # Panics
+    /// When it is not within the time that every test waits; what the cluster knows is in the
+    /// message.
+    pub fn wait(&self, object: &[&str], wanted: &str) {
+        let time = format!("--timeout={}s", TIMEOUT.as_secs());
+        // kubectl waits for the state of an object only if the object exists.
+        let steps = if wanted == "delete" { vec![wanted] } else { vec!["create", wanted] };
+        for wanted in steps {
+            if let Err(error) = self.try_kubectl(&[&["wait", &format!("--for={wanted}"), &time], object].concat()) {
+                panic!("{object:?}: {wanted}: {error}\n{}", self.known());
+            }
+        }
+    }
+
+    /// Waits until the pod runs.
+    ///
+    /// # Panics
+    /// As [`Cluster::wait`].
+    pub fn wait_running(&self, pod: &str) {
+        self.wait(&["pod", pod], "condition=Ready");
+    }
+
+    /// Deletes the pod and waits until it is gone.
+    ///
+    /// # Panics
+    /// When it is not gone in time.
+    pub fn delete_pod(&self, pod: &str) {
+        let time = format!("--timeout={}s", TIMEOUT.as_secs());
+        if let Err(error) = self.try_kubectl(&["delete", "pod", pod, "--grace-period=1", &time]) {
+            panic!("{pod} is not gone: {error}\n{}", self.known());
+        }
+    }
+
+    /// Runs a shell command in the pod's container. Returns its output.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn exec(&self, pod: &str, command: &str) -> String {
+        self.kubectl(&["exec", pod, "--", "sh", "-euc", command])
+    }
+
+    /// Runs a shell command in the pod's container. Returns its output, or what it said when it
+    /// failed.
+    pub fn try_exec(&self, pod: &str, command: &str) -> Result<String, String> {
+        self.try_kubectl(&["exec", pod, "--", "sh", "-euc", command])
+    }
+
+    /// What a failed test shows: pods, claims, the newest events, and the end of the kubelet's log.
+    fn known(&self) -> String {
+        let shown = |arguments: &[&str]| self.try_kubectl(arguments).unwrap_or_else(|error| error);
+        format!(
+            "{}\n{}\nthe kubelet's log ends:\n{}",
+            shown(&["get", "pods,pvc,pv,volumeattachments", "-o", "wide"]),
+            shown(&["get", "events", "--sort-by=.lastTimestamp"]),
+            self.log_end("kubelet"),
+        )
+    }
+}
+
+fn answer(output: &Output) -> Result<String, String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}

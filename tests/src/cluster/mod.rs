@@ -1,0 +1,143 @@
+//! A real Kubernetes for the tests: one node and its control plane, in a mount namespace of their
+//! own.
+//!
+//! ```text
+//!  etcd <-- kube-apiserver <-- controller manager, scheduler
+//!                 ^
+//!                 '-- kubelet --> containerd --> runc --> containers (busybox)
+//!                        '--> plugins_registry/ <-- volhost csi-serve --registration-dir
+//! ```
+//!
+//! `tests/kubernetes/build.sh` builds the programs once. A cluster takes some 5 s to start; tests of
+//! one program that run at the same time [share](Cluster::shared) it, each with its own driver.
+//! Everything listens on 127.0.0.1, on ports that were free. Pods use the host's network.
+
+mod components;
+mod configuration;
+mod kubectl;
+mod leftovers;
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::Node;
+use crate::artifacts::workspace;
+use configuration::Ports;
+use leftovers::Sysctls;
+
+/// The node's name, which is its address: all traffic stays on the loopback interface.
+pub const NODE: &str = "127.0.0.1";
+/// The one image that its containers have: busybox.
+pub const IMAGE: &str = "localhost/busybox:1";
+
+/// The cluster that tests share now.
+static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
+
+/// A running cluster. Dropping it ends its processes and containers, and discards its mounts.
+#[derive(Debug)]
+pub struct Cluster {
+    node: Node,
+    built: PathBuf,
+    ports: Ports,
+    sysctls: Sysctls,
+    running: Mutex<Vec<(&'static str, Child)>>,
+}
+
+impl Cluster {
+    /// The cluster that other tests of this program use now, or a new one. The last test that drops
+    /// it ends it.
+    ///
+    /// # Panics
+    /// As [`Cluster::start`].
+    pub fn shared() -> Arc<Self> {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let cluster = Arc::new(Self::start());
+            *shared = Arc::downgrade(&cluster);
+            cluster
+        })
+    }
+
+    /// Starts a cluster and waits until its node is ready.
+    ///
+    /// # Panics
+    /// When its programs are not built (`deploy/setup.sh --tests`), or one of them does not start;
+    /// the end of its log is in the message.
+    pub fn start() -> Self {
+        let node = Node::builder().prepare(configuration::PREPARE).build();
+        let cluster = Self {
+            node,
+            built: built(),
+            ports: Ports::free(),
+            sysctls: Sysctls::read(),
+            running: Mutex::new(Vec::new()),
+        };
+        configuration::write(&cluster);
+        for component in components::ALL {
+            cluster.start_component(component);
+        }
+        cluster.wait(&["node", NODE], "condition=Ready");
+        // Pods need both, which the controller manager makes.
+        cluster.wait(&["serviceaccount", "default"], "create");
+        cluster.wait(&["configmap", "kube-root-ca.crt"], "create");
+        cluster
+    }
+
+    /// The folders and the mount namespace. `csi-serve` starts in it.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// The kubelet's root folder.
+    pub fn kubelet(&self) -> PathBuf {
+        self.node.folder().join("kubelet")
+    }
+
+    /// The folder where drivers register with the kubelet.
+    pub fn registry(&self) -> PathBuf {
+        self.kubelet().join("plugins_registry")
+    }
+
+    /// A program of the cluster's, to run in the node's mount namespace.
+    fn program(&self, name: &str) -> Command {
+        let mut command = self.node.inside(self.built.join("bin").join(name));
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", self.built.join("bin").display()));
+        command
+    }
+
+    fn folder(&self) -> &Path {
+        self.node.folder()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.end_containers();
+        self.end_components();
+        self.node.end_processes();
+        self.sysctls.restore();
+        leftovers::remove_cgroups();
+    }
+}
+
+/// Where `build.sh` has put the programs.
+fn built() -> PathBuf {
+    let script = workspace().join("tests/kubernetes/build.sh");
+    let output = Command::new(script).arg("--where").output().expect("tests/kubernetes/build.sh runs");
+    let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    assert!(
+        folder.join("complete").exists(),
+        "Kubernetes is not built in {}; run `deploy/setup.sh --tests`",
+        folder.display()
+    );
+    folder
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
+    listener.local_addr().expect("it has an address").port()
+}

@@ -1,0 +1,13 @@
+//! A stock Kubernetes: its kubelet uses plugins that `csi-serve` serves, and containers write to
+//! their volumes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests may panic"
+)]
+
+mod kit;
+mod volumes;
