@@ -4,7 +4,7 @@ use volhost_plugin_sdk::prelude::*;
 
 use crate::Loop;
 use crate::allocation::{self, Allocation};
-use crate::images::{self, Image, Place, handle_of, path_in};
+use crate::images::{self, Image, LISTED_BYTES, Place, handle_of, path_in};
 use crate::snapshots;
 use crate::source::{DEFAULT_FS, FS_TYPES, XFS, is_handle};
 
@@ -19,8 +19,6 @@ const SMALLEST: &[(&str, u64)] = &[(XFS, 300 * MIB), ("btrfs", 128 * MIB)];
 const SMALLEST_BYTES: u64 = MIB;
 /// The largest size of a volume, in bytes: ext4's limit for a file.
 const LARGEST_BYTES: u64 = 16 << 40;
-/// The longest file name that is listed, in bytes: with its token it stays within CSI's 128.
-pub(crate) const LISTED_BYTES: usize = 115;
 /// The prefix of parameters that belong to the caller.
 const CALLERS: &str = "csi.storage.k8s.io/";
 const FOLDER: &str = "folder";

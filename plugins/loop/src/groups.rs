@@ -6,34 +6,12 @@ use std::collections::BTreeSet;
 use volhost_plugin_sdk::prelude::*;
 
 use crate::Loop;
+use crate::handles::{HANDLE_BYTES, MEMBER, OF, is_whole, mark, mark_file, volume_of};
 use crate::images::{self, Image, handle_of, path_in};
-use crate::snapshots::{self, HANDLE_BYTES, OF};
+use crate::snapshots;
 
-/// The prefix of the file that marks a group as whole.
-const WHOLE: &str = ".group-";
-/// That file's size, in bytes.
+/// The size of the file that marks a group as whole, in bytes.
 const WHOLE_BYTES: u64 = 4096;
-/// The prefix of the names of a group's snapshots. No single snapshot's name has it.
-const MEMBER: char = '+';
-
-/// The group of the snapshot with this handle; none for a single snapshot.
-pub(crate) fn group_of(snapshot_id: &str) -> Option<&str> {
-    snapshot_id.strip_prefix(MEMBER)?.split_once(OF).map(|(group, _)| group)
-}
-
-/// The file that marks the group as whole.
-fn mark(group: &str) -> Result<Option<Image>> {
-    images::find(&format!("{WHOLE}{group}"))
-}
-
-/// Whether all of the group's snapshots were made.
-///
-/// # Errors
-/// The host's.
-pub(crate) fn is_whole(group: &str) -> Result<bool> {
-    Ok(mark(group)?.is_some_and(|mark| mark.size > 0))
-}
-
 /// Whether a group can have this handle.
 fn is_group(group_id: &str) -> bool {
     handle_of(group_id) == group_id
@@ -83,7 +61,7 @@ fn copy_all(group: &str, volumes: &[(String, Image)]) -> Result<()> {
     // A node may have begun to use one meanwhile.
     check_unused(volumes)?;
     let folder = volumes.first().map_or("", |(_, image)| image.folder.as_str());
-    loop_devices::ensure_image(&path_in(folder, &format!("{WHOLE}{group}")), WHOLE_BYTES).map(drop)
+    loop_devices::ensure_image(&path_in(folder, &mark_file(group)), WHOLE_BYTES).map(drop)
 }
 
 impl GroupSnapshotter for Loop {
@@ -91,7 +69,7 @@ impl GroupSnapshotter for Loop {
         let (group, volume_ids) = (handle_of(&wanted.name()), wanted.volume_ids());
         if is_whole(&group)? {
             let there = members(&group)?;
-            let of: BTreeSet<&str> = there.iter().filter_map(|(id, _)| snapshots::volume_of(id)).collect();
+            let of: BTreeSet<&str> = there.iter().filter_map(|(id, _)| volume_of(id)).collect();
             if !of.into_iter().eq(volume_ids.iter().map(String::as_str)) {
                 return Err(Error::conflict(format!("there is a group {} of other volumes", quoted(&group))));
             }

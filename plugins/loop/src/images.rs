@@ -8,6 +8,8 @@ use crate::source::is_handle;
 /// The longest name that becomes a handle as it is, in bytes. Two of them, a snapshot's and its
 /// volume's, fit into CSI's 128.
 const OWN_NAME_BYTES: usize = 56;
+/// The longest file name that is listed, in bytes: with its token it stays within CSI's 128.
+pub(crate) const LISTED_BYTES: usize = 115;
 /// How much of a longer name its handle begins with, in bytes.
 const BEGINNING_BYTES: usize = 20;
 /// How much of a longer name's digest its handle ends with, in bytes.

@@ -4,6 +4,7 @@
 mod allocation;
 mod controller;
 mod groups;
+mod handles;
 mod images;
 mod snapshots;
 mod source;

@@ -3,27 +3,13 @@
 use volhost_plugin_sdk::prelude::*;
 
 use crate::Loop;
-use crate::controller::LISTED_BYTES;
-use crate::groups;
-use crate::images::{self, Image, Place, handle_of, path_in};
-use crate::source::is_handle;
+use crate::handles::{HANDLE_BYTES, OF, group_of, is_whole, volume_of};
+use crate::images::{self, Image, LISTED_BYTES, Place, handle_of, path_in};
 
 /// The prefix of the files of snapshots.
 const FILE: &str = ".snapshot-";
-/// The separator in a snapshot's handle, between its own name and its volume's handle. No name of a
-/// snapshot has one.
-pub(crate) const OF: char = '@';
-/// CSI's limit for a handle, in bytes.
-pub(crate) const HANDLE_BYTES: usize = 128;
-
 pub(crate) fn file(snapshot_id: &str) -> String {
     format!("{FILE}{snapshot_id}")
-}
-
-/// The volume in a snapshot's handle; none for another text.
-pub(crate) fn volume_of(snapshot_id: &str) -> Option<&str> {
-    let (name, volume) = snapshot_id.split_once(OF)?;
-    (is_handle(name) && is_handle(volume)).then_some(volume)
 }
 
 /// How many names are read at once.
@@ -68,7 +54,7 @@ pub(crate) fn add(snapshot_id: &str, image: &Image, into: &mut SnapshotPage) {
 
 /// Whether a snapshot counts: one of a group that is not whole does not.
 fn counts(snapshot_id: &str) -> Result<bool> {
-    groups::group_of(snapshot_id).map_or(Ok(true), groups::is_whole)
+    group_of(snapshot_id).map_or(Ok(true), is_whole)
 }
 
 /// The image of the snapshot with this handle.
@@ -119,7 +105,7 @@ impl Snapshotter for Loop {
     }
 
     fn delete_snapshot(snapshot_id: &str) -> Result<()> {
-        if let Some(group) = groups::group_of(snapshot_id) {
+        if let Some(group) = group_of(snapshot_id) {
             return Err(Error::invalid_argument(format!(
                 "snapshot {} belongs to the group {}, and is deleted with it only; delete the group",
                 quoted(snapshot_id),
@@ -135,7 +121,7 @@ impl Snapshotter for Loop {
 
     fn find_snapshot(snapshot_id: &str, into: &mut SnapshotPage) -> Result<()> {
         add(snapshot_id, &image(snapshot_id)?, into);
-        groups::group_of(snapshot_id).into_iter().for_each(|group| into.of_group(group));
+        group_of(snapshot_id).into_iter().for_each(|group| into.of_group(group));
         Ok(())
     }
 
@@ -159,7 +145,7 @@ impl Snapshotter for Loop {
             match loop_devices::facts(&path_in(folder, name)) {
                 Ok((size, modified)) => {
                     into.add(id, volume, size, modified);
-                    groups::group_of(id).into_iter().for_each(|group| into.of_group(group));
+                    group_of(id).into_iter().for_each(|group| into.of_group(group));
                     left -= 1;
                     last = Some(place.clone());
                     Ok(true)
