@@ -55,7 +55,12 @@ impl ServedPlugin {
             return Ok(None);
         }
         let device_at = |path: &str| -> Result<Option<DeviceNumber>> {
-            let Some(place) = self.co.place(&*self.kernel, VOLUME_PATH, path)? else { return Ok(None) };
+            // CSI spec v1.12, NodeGetVolumeStats: a path where no volume can be is not found.
+            let place = match self.co.place(&*self.kernel, VOLUME_PATH, path) {
+                Ok(Some(place)) => place,
+                Ok(None) | Err(Refusal::Field { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            };
             if !matches!(self.kernel.entry(&place.parent, &place.name).map_err(failed)?, Entry::Mount(_)) {
                 return Ok(None);
             }
