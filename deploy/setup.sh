@@ -96,6 +96,10 @@ if [ $TESTS = yes ] && ! [ -x "$CSI_SANITY_TOOL" ]; then
     rm -rf "$work"
 fi
 
+# --- Kubernetes: a control plane and a node ---
+
+[ $TESTS = no ] || tests/kubernetes/build.sh
+
 # --- Rust ---
 
 have cargo && have rustc || fail "there is no cargo: install stable Rust with rustup (https://rustup.rs), then run this again"

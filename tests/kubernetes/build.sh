@@ -8,6 +8,7 @@
 # The result does not depend on the checkout. It is kept in VOLHOST_CI_CACHE (~/.cache/volhost-ci):
 #   bin/         kube-apiserver, kubelet, kubectl, etcd, containerd, runc, ...
 #   pki/         certificates for 127.0.0.1, of this machine alone
+#   manifests/   custom resources of snapshots, and the permissions that upstream's sidecars need
 #   image.tar    localhost/busybox:1, which is the image of sandboxes, too
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -61,6 +62,22 @@ program etcd go.etcd.io/etcd/server/v3
 for name in containerd containerd-shim-runc-v2 ctr; do
     program containerd "github.com/containerd/containerd/v2/cmd/$name" "-X github.com/containerd/containerd/v2/version.Version=v2.3.7"
 done
+
+if ! [ -e "$RESULT/manifests" ]; then
+    say "copying manifests"
+    source=$(cd modules/kubernetes && GOFLAGS=-mod=mod go list -m -f '{{.Dir}}' k8s.io/kubernetes)
+    sidecars=$source/test/e2e/testing-manifests/storage-csi
+    rm -rf "$RESULT/manifests.new"
+    mkdir -p "$RESULT/manifests.new/crds" "$RESULT/manifests.new/rbac"
+    install -m 644 "$source"/cluster/addons/volumesnapshots/crd/*.yaml \
+        "$sidecars"/external-snapshotter/groupsnapshot.*.yaml "$RESULT/manifests.new/crds"
+    for name in provisioner attacher resizer; do
+        install -m 644 "$sidecars/external-$name/rbac.yaml" "$RESULT/manifests.new/rbac/$name.yaml"
+    done
+    install -m 644 "$sidecars/external-snapshotter/csi-snapshotter/rbac-csi-snapshotter.yaml" \
+        "$RESULT/manifests.new/rbac/snapshotter.yaml"
+    mv "$RESULT/manifests.new" "$RESULT/manifests"
+fi
 
 # package NAME: unpacks a Debian package without installing it.
 unpacked=$(mktemp -d)

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Cluster, NODE, free_port};
+use super::{Cluster, NODE, free_ports};
 
 /// What programs of the cluster write outside the node's folder goes to file systems that end with
 /// the mount namespace. The folder is a mount, as the kubelet's root has to be.
@@ -28,15 +28,8 @@ pub(super) struct Ports {
 
 impl Ports {
     pub(super) fn free() -> Self {
-        Self {
-            etcd: free_port(),
-            etcd_peers: free_port(),
-            apiserver: free_port(),
-            controller_manager: free_port(),
-            scheduler: free_port(),
-            kubelet: free_port(),
-            kubelet_health: free_port(),
-        }
+        let [etcd, etcd_peers, apiserver, controller_manager, scheduler, kubelet, kubelet_health] = free_ports();
+        Self { etcd, etcd_peers, apiserver, controller_manager, scheduler, kubelet, kubelet_health }
     }
 }
 

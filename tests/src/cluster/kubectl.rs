@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
 use super::Cluster;
-use crate::wait::TIMEOUT;
+use crate::wait::{TIMEOUT, eventually};
 
 impl Cluster {
     fn kubectl_command(&self, arguments: &[&str]) -> Command {
@@ -32,15 +32,21 @@ impl Cluster {
     /// # Panics
     /// When it is refused.
     pub fn apply(&self, manifest: &str) {
-        let mut command = self.kubectl_command(&["apply", "-f", "-"]);
+        self.kubectl_with(&["apply", "-f", "-"], manifest);
+    }
+
+    /// Runs kubectl with these objects as its input, where it must succeed. Returns its output.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn kubectl_with(&self, arguments: &[&str], manifest: &str) -> String {
+        let mut command = self.kubectl_command(arguments);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kubectl runs");
         let written = child.stdin.take().expect("it is piped").write_all(manifest.as_bytes());
         let output = child.wait_with_output().expect("kubectl ends");
         written.expect("kubectl reads");
-        if let Err(error) = answer(&output) {
-            panic!("kubectl apply: {error}\n{manifest}");
-        }
+        answer(&output).unwrap_or_else(|error| panic!("kubectl {arguments:?}: {error}\n{manifest}"))
     }
 
     /// Waits until the object is as wanted: `condition=Ready`, `create`, `delete`,
@@ -91,6 +97,39 @@ impl Cluster {
     /// failed.
     pub fn try_exec(&self, pod: &str, command: &str) -> Result<String, String> {
         self.try_kubectl(&["exec", pod, "--", "sh", "-euc", command])
+    }
+
+    /// Waits until a shell command succeeds in the pod's container. A kubelet that was just started
+    /// does not know its pods at once. Returns the command's output.
+    ///
+    /// # Panics
+    /// When it fails until the time that every test waits is over.
+    pub fn wait_exec(&self, pod: &str, command: &str) -> String {
+        let mut answer = Err(String::new());
+        eventually(|| {
+            answer = self.try_exec(pod, command);
+            answer.is_ok()
+        });
+        answer.unwrap_or_else(|error| panic!("{command} in {pod}: {error}\n{}", self.known()))
+    }
+
+    /// The kubelet's statistics of the node's pods. The API server passes no request on to a node
+    /// on the loopback interface, so the kubelet is asked itself.
+    ///
+    /// # Panics
+    /// When it does not answer with JSON.
+    pub fn stats_summary(&self) -> serde_json::Value {
+        let pki = self.built.join("pki");
+        let file = |option: &str, name: &str| format!("--{option}={}", pki.join(name).display());
+        let summary = self.kubectl(&[
+            &format!("--server=https://{}:{}", super::NODE, self.ports.kubelet),
+            &file("certificate-authority", "ca.crt"),
+            &file("client-certificate", "apiserver-kubelet-client.crt"),
+            &file("client-key", "apiserver-kubelet-client.key"),
+            "get",
+            "--raw=/stats/summary",
+        ]);
+        serde_json::from_str(&summary).expect("statistics are JSON")
     }
 
     /// What a failed test shows: pods, claims, the newest events, and the end of the kubelet's log.

@@ -100,6 +100,12 @@ impl Cluster {
         self.kubelet().join("plugins_registry")
     }
 
+    /// Manifests of Kubernetes' own: `crds`, the custom resources of snapshots; `rbac`, the
+    /// permissions of upstream's sidecars.
+    pub fn manifests(&self) -> PathBuf {
+        self.built.join("manifests")
+    }
+
     /// A program of the cluster's, to run in the node's mount namespace.
     fn program(&self, name: &str) -> Command {
         let mut command = self.node.inside(self.built.join("bin").join(name));
@@ -136,8 +142,13 @@ fn built() -> PathBuf {
     folder
 }
 
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
-    listener.local_addr().expect("it has an address").port()
+/// Ports that were free a moment ago, below those that the kernel gives to clients.
+fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
+    // Each program that runs now begins somewhere else.
+    let begin = u16::try_from(std::process::id() % 10_000).expect("it fits");
+    let mut candidates = (0..10_000).map(|next| 20_000 + (begin + next) % 10_000);
+    // Listened at until all are found, so that none is found twice.
+    let listeners = [(); COUNT]
+        .map(|()| candidates.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok()).expect("a port is free"));
+    listeners.map(|listener| listener.local_addr().expect("it has an address").port())
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use volhost_tests::artifacts;
-use volhost_tests::cluster::{Cluster, IMAGE, NODE};
+use volhost_tests::cluster::{Cluster, IMAGE};
 use volhost_tests::csi_serve::CsiServe;
 use volhost_tests::loop_devices::LoopDevices;
 use volhost_tests::wait::eventually;
@@ -65,9 +65,10 @@ spec: {{ attachRequired: false, podInfoOnMount: true, fsGroupPolicy: File, volum
         self.cluster.node().folder().join("disk").join(&self.name)
     }
 
-    /// Makes the image of a volume.
+    /// Makes the image of a volume, or makes it larger.
     pub(crate) fn image(&self, volume: &str, bytes: u64) {
-        fs::File::create(self.images().join(volume)).unwrap().set_len(bytes).unwrap();
+        let image = fs::File::options().create(true).append(true).open(self.images().join(volume));
+        image.unwrap().set_len(bytes).unwrap();
     }
 
     /// Applies a PersistentVolume over the image of its name, and the claim `NAME-claim` for it.
@@ -138,11 +139,8 @@ spec:
 
     /// Waits until the kubelet's statistics show that the pod's volume has this many bytes.
     pub(crate) fn wait_capacity(&self, pod: &str, bytes: u64) {
-        let path = format!("/api/v1/nodes/{NODE}/proxy/stats/summary");
         let shown = || -> serde_json::Value {
-            let summary = self.cluster.kubectl(&["get", "--raw", &path]);
-            let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
-            let pods = summary["pods"].as_array().cloned().unwrap_or_default();
+            let pods = self.cluster.stats_summary()["pods"].as_array().cloned().unwrap_or_default();
             pods.into_iter().find(|one| one["podRef"]["name"] == pod).unwrap_or_default()["volume"].clone()
         };
         let is_shown = |volumes: serde_json::Value| {

@@ -72,15 +72,16 @@ fn a_driver_that_is_killed_and_a_kubelet_that_is_killed_leave_the_container_its_
     driver.volume("killed-pv", "");
     let sub_path = "volumeMounts: [{ name: data, mountPath: /data }, { name: data, mountPath: /part, subPath: part }]";
     driver.pod("lasting", "killed-pv", sub_path, "");
-    driver.cluster.exec("lasting", "echo before > /part/word");
+    driver.cluster.exec("lasting", "echo before > /part/word; echo mark > /tmp/mark");
     driver.served.kill();
     driver.cluster.exec("lasting", "echo between > /data/between");
     driver.served.run(driver.cluster.node());
     driver.cluster.kill_component("kubelet");
     driver.cluster.start_component("kubelet");
     driver.wait_registered();
-    driver.cluster.wait_running("lasting");
-    assert_eq!(driver.cluster.exec("lasting", "cat /data/part/word /data/between"), "before\nbetween\n");
+    // The container was never ended.
+    let words = driver.cluster.wait_exec("lasting", "cat /data/part/word /data/between /tmp/mark");
+    assert_eq!(words, "before\nbetween\nmark\n");
     driver.cluster.delete_pod("lasting");
     driver.assert_gone(&["killed-pv"]);
 }

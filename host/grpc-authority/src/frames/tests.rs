@@ -112,7 +112,7 @@ proptest! {
     /// Nothing is lost and nothing panics, whatever arrives and however it is divided.
     #[test]
     fn any_bytes_pass(bytes in proptest::collection::vec(any::<u8>(), 0..200), pieces in 1_usize..50) {
-        let after_preface = connection(&[bytes.clone()]);
+        let after_preface = connection(std::slice::from_ref(&bytes));
         prop_assert_eq!(rewritten(&after_preface, pieces), rewritten(&after_preface, after_preface.len()));
         if !PREFACE.starts_with(bytes.get(..1).unwrap_or_default()) {
             prop_assert_eq!(rewritten(&bytes, pieces), bytes);
