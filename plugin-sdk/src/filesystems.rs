@@ -12,6 +12,8 @@
 //! if filesystems::probe(&device)?.is_none() {
 //!     filesystems::format(&device, "ext4", &FormatOptions::new().with_label("data"))?;
 //! }
+//! // It may have grown while no pod used it.
+//! filesystems::grow_unmounted(&device, "ext4")?;
 //! target.attach(filesystems::mount(&device, "ext4", &[("noatime", None)], false)?)?;
 //! // Later, when the device has grown:
 //! let bytes = filesystems::grow(&device, &target)?;
@@ -177,6 +179,18 @@ pub fn mount(
     backend::filesystems::mount(&device.0, fs_type, &options, read_only)
         .map(DetachedMount::new)
         .map_err(backend::error_in)
+}
+
+/// Grows an ext file system that is not mounted to the size of its device, and returns its new size
+/// in bytes. Large enough already: done. None if the type grows only while it is mounted: call
+/// [`grow`] after [`mount`].
+///
+/// # Errors
+/// [`Corrupt`](crate::Error::Corrupt) if the check that comes first finds damage that it cannot
+/// repair, [`Conflict`](crate::Error::Conflict) if the device contains another type,
+/// [`Busy`](crate::Error::Busy) while it is mounted or a pod has it as a device.
+pub fn grow_unmounted(device: &BlockDevice, fs_type: &str) -> Result<Option<u64>> {
+    backend::filesystems::grow_unmounted(&device.0, fs_type).map_err(backend::error_in)
 }
 
 /// Grows the file system that is mounted at the target to the size of its device, and returns its

@@ -127,8 +127,9 @@ pub trait Filesystems {
     fn grow_filesystem(&self, device: &BlockDevice, mounted: &Directory) -> Result<u64>;
 
     /// Grows an ext file system that is not mounted to the device's size, after a full check.
-    /// Returns the size in bytes that it then has. For hosts without the right to grow a mounted
-    /// one. The other types can only grow mounted: none.
+    /// Returns the size in bytes that it then has. As large already: done, without a check. A host
+    /// without `CAP_SYS_RESOURCE` can grow it in no other way. The other types can only grow
+    /// mounted: none.
     ///
     /// # Errors
     /// As [`Filesystems::check`].

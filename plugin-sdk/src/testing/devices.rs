@@ -484,6 +484,31 @@ pub(crate) mod filesystems {
         Ok(DetachedMount::new(&world, mount))
     }
 
+    pub(crate) fn grow_unmounted(device: &BlockDevice, fs_type: &str) -> Result<Option<u64>> {
+        current().borrow_mut().called("grow_unmounted")?;
+        known(fs_type)?;
+        if !fs_type.starts_with("ext") {
+            return Ok(None);
+        }
+        device.disk(|disk, read_only| match &disk.contents {
+            _ if read_only => Err(Error::permission_denied(format!("{} is read-only", device.path))),
+            Some(found) if found == fs_type => {
+                if disk.damaged {
+                    return Err(Error::corrupt(format!(
+                        "{}: fsck found errors that it could not correct",
+                        device.path
+                    )));
+                }
+                disk.fs_size = disk.size;
+                Ok(Some(disk.fs_size))
+            }
+            found => {
+                let found = found.as_deref().unwrap_or("nothing");
+                Err(Error::conflict(format!("{} contains {found}, not {fs_type}", device.path)))
+            }
+        })
+    }
+
     pub(crate) fn grow(device: &BlockDevice, target: &MountTarget) -> Result<u64> {
         current().borrow_mut().called("grow")?;
         if target.mount_here().is_none_or(|mount| mount.source.as_deref() != Some(device.path.as_str())) {

@@ -133,13 +133,19 @@ impl Stager for Loop {
             filesystems::format(&device, source.fs_type, &options)
                 .with_context(|| format!("formatting {}", source.image))?;
         }
+        if !source.read_only {
+            // It may be a copy of a smaller volume, or have grown while no node used it. Types that
+            // cannot grow yet do so below.
+            let grown = filesystems::grow_unmounted(&device, source.fs_type);
+            grown.with_context(|| format!("growing {} before it is mounted", source.image))?;
+        }
         let options: Vec<(&str, Option<&str>)> =
             source.fs_options.iter().map(|(key, value)| (key.as_str(), value.as_deref())).collect();
         let mount = filesystems::mount(&device, source.fs_type, &options, source.read_only)
             .with_context(|| format!("mounting {}", source.image))?;
         target.attach(mount)?;
         if !source.read_only {
-            // It may be a copy of a smaller volume, or have grown while it was not mounted.
+            // Before the pod sees it. What cannot grow is used with the size that it has.
             if let Err(error) = filesystems::grow(&device, target) {
                 log::warn(format_args!("{} keeps its size: {error}", source.image));
             }

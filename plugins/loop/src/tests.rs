@@ -217,6 +217,19 @@ fn a_raised_capacity_grows_file_and_file_system_and_never_shrinks() {
 }
 
 #[test]
+fn an_image_that_has_grown_while_unused_is_grown_before_it_is_mounted() {
+    let host = host();
+    let attached = mounted(&host, &volume());
+    host.unstage::<Loop>(IMAGE, "pv-1").unwrap();
+    host.expand::<Loop>(&volume(), Some(&attached), false, 3 * GIB).unwrap();
+    assert_eq!(host.disk(IMAGE).unwrap().fs_size, GIB);
+    // Growing it while it is mounted would need a privilege.
+    host.fail("grow", Error::permission_denied("CAP_SYS_RESOURCE"));
+    host.stage::<Loop>(&volume(), Some(&attached)).unwrap();
+    assert_eq!(host.disk(IMAGE).unwrap().fs_size, 3 * GIB);
+}
+
+#[test]
 fn a_busy_device_is_not_detached() {
     let host = host();
     mounted(&host, &volume());

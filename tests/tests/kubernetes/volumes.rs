@@ -65,6 +65,37 @@ fn a_group_is_applied_once_to_a_large_tree_that_asks_for_it() {
     driver.assert_gone(&["group-pv"]);
 }
 
+/// As a clone or a restored snapshot in a larger claim is: Kubernetes asks for no growth then. And
+/// as a claim that grew while no pod used it: the kubelet asks, after it has staged the volume.
+#[test]
+fn a_volume_whose_image_has_grown_is_grown_before_its_pod_runs() {
+    let driver = Driver::start("grown", &[]);
+    driver.image("grown-pv", 16 * MIB);
+    driver.volume("grown-pv", "");
+    let space = |pod: &str| -> u64 {
+        let shown = driver.cluster.exec(pod, "df -k /data | tail -n 1 | awk '{print $2}'");
+        shown.trim().parse().unwrap()
+    };
+    driver.pod("small", "grown-pv", AT_DATA, "");
+    assert!(space("small") < 16 << 10);
+    driver.cluster.exec("small", "echo kept > /data/word");
+    driver.cluster.delete_pod("small");
+
+    driver.image("grown-pv", 64 * MIB);
+    driver.pod("larger", "grown-pv", AT_DATA, "");
+    assert!(space("larger") > 48 << 10, "{}", space("larger"));
+    driver.cluster.delete_pod("larger");
+
+    driver.image("grown-pv", 128 * MIB);
+    driver.cluster.kubectl(&["patch", "pv", "grown-pv", "-p", r#"{"spec":{"capacity":{"storage":"128Mi"}}}"#]);
+    driver.pod("largest", "grown-pv", AT_DATA, "");
+    assert!(space("largest") > 100 << 10, "{}", space("largest"));
+    assert_eq!(driver.cluster.exec("largest", "cat /data/word"), "kept\n");
+    driver.cluster.wait(&["pvc", "grown-pv-claim"], "jsonpath={.status.capacity.storage}=128Mi");
+    driver.cluster.delete_pod("largest");
+    driver.assert_gone(&["grown-pv"]);
+}
+
 #[test]
 fn a_driver_that_is_killed_and_a_kubelet_that_is_killed_leave_the_container_its_volume() {
     let mut driver = Driver::start("killed", &[]);

@@ -10,7 +10,7 @@ use super::LinuxKernel;
 use super::blank::{first_data, zero_data};
 use super::block_device::{asking, check_path, open_device};
 use super::device_lock::lock_unused;
-use super::filesystem_size::{ext_size, has_ext_mark};
+use super::ext_superblock::{ext_size, has_ext_mark};
 use super::ioctl::device_bytes;
 use super::tool::{Ended, Purpose, Tool, run};
 use crate::block_devices::{BlockDevice, BlockDevices};
@@ -132,6 +132,13 @@ impl Filesystems for LinuxKernel {
             return Ok(None);
         }
         let lock = lock_unused(device, Step::GrowFileSystem)?;
+        let asked = |errno| asking(device, Step::MeasureFileSystem, errno);
+        let size = device_bytes(&lock).map_err(asked)?;
+        let found = ext_size(&lock).map_err(asked)?;
+        // A full check of a large file system takes minutes.
+        if has_ext_mark(&lock).map_err(asked)? && !found.can_grow_to(size) {
+            return Ok(Some(found.bytes()));
+        }
         // resize2fs insists on it, unless the last check is newer than the last mount.
         self.check_ext(device, &lock, fs_type, &["-f", "-p"])?;
         let path = text(&device.path);
@@ -140,8 +147,7 @@ impl Filesystems for LinuxKernel {
         if ended.code() != Some(0) {
             return Err(ended.failed(RESIZE2FS, purpose));
         }
-        let (bytes, _) = ext_size(&lock).map_err(|errno| asking(device, Step::MeasureFileSystem, errno))?;
-        Ok(Some(bytes))
+        Ok(Some(ext_size(&lock).map_err(asked)?.bytes()))
     }
 }
 

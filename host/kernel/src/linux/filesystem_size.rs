@@ -5,7 +5,6 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::CWD;
@@ -13,6 +12,7 @@ use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::block_device::{asking, open_device};
+use super::ext_superblock::{ExtSize, ext_size};
 use super::ioctl::{btrfs_device, btrfs_max_id, device_bytes, grow_btrfs, grow_ext, grow_xfs, xfs_geometry};
 use super::stat::{IdKind, look};
 use super::walk::{FOLDER, open_on_same_mount};
@@ -28,20 +28,6 @@ const EXT: u64 = 0xEF53;
 const XFS: u64 = 0x5846_5342;
 const BTRFS: u64 = 0x9123_683E;
 
-/// Where an ext file system has its superblock, how much of it is read, and the places of fields in
-/// it (ext4(5)'s layout: Documentation/filesystems/ext4/super.rst).
-const EXT_SUPERBLOCK: u64 = 1024;
-const EXT_SUPERBLOCK_BYTES: usize = 1024;
-const EXT_MARK_PLACE: u64 = 0x38;
-const EXT_MARK: [u8; 2] = [0x53, 0xEF];
-const EXT_BLOCKS_LOW: usize = 0x4;
-const EXT_LOG_BLOCK_SIZE: usize = 0x18;
-const EXT_INCOMPATIBLE: usize = 0x60;
-const EXT_BLOCKS_HIGH: usize = 0x150;
-const EXT_64BIT: u32 = 0x80;
-/// A block is this many bytes, shifted; the kernel has none beyond 64 KiB.
-const EXT_LEAST_BLOCK: u64 = 1024;
-const EXT_MOST_SHIFT: u32 = 6;
 /// The unit of btrfs on every machine that has 4 KiB pages, in bytes.
 const BTRFS_SECTOR: u64 = 4096;
 /// More devices than this one file system never has here.
@@ -58,7 +44,7 @@ struct MountedFilesystem {
 }
 
 enum SizedFilesystem {
-    Ext,
+    Ext(ExtSize),
     Xfs { inode_percent: u32 },
     Btrfs { device: u64 },
 }
@@ -80,7 +66,9 @@ impl LinuxKernel {
             return Ok(mounted.bytes);
         }
         let grown = match mounted.kind {
-            SizedFilesystem::Ext => grow_ext(&mounted.folder, blocks),
+            // The kernel would refuse even this to a process without `CAP_SYS_RESOURCE`.
+            SizedFilesystem::Ext(ext) if !ext.can_grow_to(size) => return Ok(mounted.bytes),
+            SizedFilesystem::Ext(_) => grow_ext(&mounted.folder, blocks),
             SizedFilesystem::Xfs { inode_percent } => grow_xfs(&mounted.folder, blocks, inode_percent),
             SizedFilesystem::Btrfs { device } => grow_btrfs(&mounted.folder, device),
         };
@@ -109,8 +97,9 @@ fn measure(device: &BlockDevice, opened: &File, folder: &Directory) -> Result<Mo
     }
     match magic {
         EXT => {
-            let (bytes, unit) = ext_size(opened).map_err(failed)?;
-            Ok(MountedFilesystem { folder: fd, kind: SizedFilesystem::Ext, bytes, unit })
+            let size = ext_size(opened).map_err(failed)?;
+            let (bytes, unit) = (size.bytes(), size.block_bytes());
+            Ok(MountedFilesystem { folder: fd, kind: SizedFilesystem::Ext(size), bytes, unit })
         }
         XFS => {
             let geometry = xfs_geometry(&fd).map_err(failed)?;
@@ -133,31 +122,6 @@ fn measure(device: &BlockDevice, opened: &File, folder: &Directory) -> Result<Mo
             Err(KernelError::Filesystem(FilesystemError::Unsupported { path: text(&device.path), fs_type }))
         }
     }
-}
-
-/// The size of an ext file system and of its blocks, in bytes, from its superblock; the kernel
-/// keeps that one up to date in the device's own cache while it is mounted.
-pub(super) fn ext_size(device: &File) -> std::result::Result<(u64, u64), Errno> {
-    let mut superblock = vec![0; EXT_SUPERBLOCK_BYTES];
-    device
-        .read_exact_at(&mut superblock, EXT_SUPERBLOCK)
-        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    let field = |at: usize| {
-        let bytes = superblock.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
-        bytes.map_or(0, u32::from_le_bytes)
-    };
-    let high = if field(EXT_INCOMPATIBLE) & EXT_64BIT == 0 { 0 } else { field(EXT_BLOCKS_HIGH) };
-    let blocks = u64::from(field(EXT_BLOCKS_LOW)) | (u64::from(high) << 32);
-    let unit = EXT_LEAST_BLOCK << field(EXT_LOG_BLOCK_SIZE).min(EXT_MOST_SHIFT);
-    Ok((blocks.saturating_mul(unit), unit))
-}
-
-/// Returns whether a device has the mark of an ext file system in its superblock.
-pub(super) fn has_ext_mark(device: &File) -> std::result::Result<bool, Errno> {
-    let mut mark = [0; EXT_MARK.len()];
-    let read = device.read_exact_at(&mut mark, EXT_SUPERBLOCK + EXT_MARK_PLACE);
-    read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    Ok(mark == EXT_MARK)
 }
 
 /// Which of a btrfs's devices this is, and how much of it the file system has, in bytes.

@@ -54,6 +54,7 @@ mod detach_tree;
 mod device_lock;
 mod device_map;
 mod driver_mounts;
+mod ext_superblock;
 mod files;
 mod filesystem;
 mod filesystem_mount;

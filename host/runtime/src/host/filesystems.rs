@@ -139,6 +139,13 @@ impl Host for State {
         })
     }
 
+    fn grow_unmounted(&mut self, device: Resource<BlockDevice>, fs_type: String) -> Result<Option<u64>, HostError> {
+        self.may_mount(Some(&fs_type), [])?;
+        self.change("filesystems.grow-unmounted", |state| {
+            Ok(state.kernel.grow_unmounted(&*state.device(&device)?, &fs_type)?)
+        })
+    }
+
     fn grow(&mut self, device: Resource<BlockDevice>, target: Resource<MountTarget>) -> Result<u64, HostError> {
         self.change("filesystems.grow", |state| {
             let target = Arc::clone(&state.table.get(&target)?.0);
