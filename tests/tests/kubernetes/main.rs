@@ -9,5 +9,6 @@
     reason = "tests may panic"
 )]
 
+mod deploy;
 mod kit;
 mod volumes;

@@ -15,13 +15,21 @@ use volhost_tests::artifacts::{self, workspace};
 const NAMESPACE: &str = "volhost-csi";
 
 fn objects(file: &str) -> Vec<Value> {
-    let text = fs::read_to_string(workspace().join("deploy/csi").join(file)).unwrap();
+    let text = fs::read_to_string(workspace().join("deploy").join(file)).unwrap();
     serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
+/// The files that make the whole: the driver, and then snapshots on top of it.
+const KUSTOMIZATIONS: [&str; 2] = ["csi", "csi-snapshots"];
+
 fn all() -> Vec<Value> {
-    let listed: Value = objects("kustomization.yaml").remove(0);
-    listed["resources"].as_array().unwrap().iter().flat_map(|file| objects(file.as_str().unwrap())).collect()
+    let mut all = Vec::new();
+    for folder in KUSTOMIZATIONS {
+        let listed: Value = objects(&format!("{folder}/kustomization.yaml")).remove(0);
+        let resources = listed["resources"].as_array().unwrap().iter().map(|file| file.as_str().unwrap());
+        all.extend(resources.filter(|file| *file != "../csi").flat_map(|file| objects(&format!("{folder}/{file}"))));
+    }
+    all
 }
 
 /// The object as this type, whole: a field that the type does not have is an error.
@@ -55,6 +63,9 @@ fn pods() -> Vec<PodSpec> {
         }
     }
     assert_eq!(pods.len(), 2);
+    // What the snapshots add to the controller.
+    let more: Deployment = serde_json::from_value(objects("csi-snapshots/snapshotter.yaml").remove(0)).unwrap();
+    pods[1].containers.extend(more.spec.unwrap().template.spec.unwrap().containers);
     pods
 }
 
@@ -74,11 +85,18 @@ fn every_manifest_is_of_its_type_and_in_its_place() {
             "DaemonSet" => drop(typed::<DaemonSet>(&object)),
             "Deployment" => drop(typed::<Deployment>(&object)),
             // A custom resource.
-            "VolumeSnapshotClass" => assert_eq!(object["driver"], "loop.volhost.io"),
+            "VolumeSnapshotClass" | "VolumeGroupSnapshotClass" => assert_eq!(object["driver"], "loop.volhost.io"),
             other => panic!("{other} is looked at by no test"),
         }
-        let clusters =
-            ["Namespace", "CSIDriver", "StorageClass", "VolumeSnapshotClass", "ClusterRole", "ClusterRoleBinding"];
+        let clusters = [
+            "Namespace",
+            "CSIDriver",
+            "StorageClass",
+            "VolumeSnapshotClass",
+            "VolumeGroupSnapshotClass",
+            "ClusterRole",
+            "ClusterRoleBinding",
+        ];
         let expected = if clusters.contains(&kind) { Value::Null } else { Value::from(NAMESPACE) };
         assert_eq!(object["metadata"]["namespace"], expected, "{kind}");
     }
@@ -96,9 +114,9 @@ fn what_a_manifest_names_is_there() {
         assert!(named("ServiceAccount").contains(subject["name"].as_str().unwrap()), "{object}");
         assert_eq!(subject["namespace"], NAMESPACE);
     }
-    let listed = objects("kustomization.yaml").remove(0);
-    let images: BTreeSet<&str> =
-        listed["images"].as_array().unwrap().iter().map(|image| image["name"].as_str().unwrap()).collect();
+    let listed = KUSTOMIZATIONS.map(|folder| objects(&format!("{folder}/kustomization.yaml")).remove(0));
+    let images = listed.iter().flat_map(|listed| listed["images"].as_array().unwrap());
+    let images: BTreeSet<&str> = images.map(|image| image["name"].as_str().unwrap()).collect();
     let mut used = BTreeSet::new();
     for pod in pods() {
         assert!(named("ServiceAccount").contains(pod.service_account_name.as_deref().unwrap()));

@@ -1,0 +1,114 @@
+//! The manifests in `deploy/csi` and `deploy/csi-snapshots`, on a real API server that checks permissions.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use volhost_tests::artifacts::workspace;
+use volhost_tests::cluster::Cluster;
+
+const NAMESPACE: &str = "volhost-csi";
+
+/// Features of the sidecars that the manifests do not turn on: capacity objects, and their owners.
+const UNUSED: [&str; 3] = ["csistoragecapacities", "replicasets", "pods"];
+
+/// A call to the API server: group, resource with its subresource, verb, and a namespace for one
+/// that is in a Role.
+type ApiCall = (String, String, String, Option<&'static str>);
+
+/// What upstream says that a sidecar calls.
+fn calls_of_sidecars(cluster: &Cluster) -> Vec<ApiCall> {
+    let mut calls = Vec::new();
+    for file in fs::read_dir(cluster.manifests().join("rbac")).unwrap() {
+        let text = fs::read_to_string(file.unwrap().path()).unwrap();
+        let roles: Vec<Option<Value>> = serde_saphyr::from_multiple(&text).unwrap();
+        for role in roles.into_iter().flatten() {
+            let namespace = (role["kind"] == "Role").then_some(NAMESPACE);
+            for rule in role["rules"].as_array().into_iter().flatten() {
+                let words = |field: &str| -> Vec<String> { serde_json::from_value(rule[field].clone()).unwrap() };
+                for (group, resource) in words("apiGroups")
+                    .iter()
+                    .flat_map(|group| words("resources").into_iter().map(move |resource| (group.clone(), resource)))
+                {
+                    if namespace.is_some() && UNUSED.contains(&resource.as_str()) {
+                        continue;
+                    }
+                    calls.extend(
+                        words("verbs").into_iter().map(|verb| (group.clone(), resource.clone(), verb, namespace)),
+                    );
+                }
+            }
+        }
+    }
+    calls
+}
+
+/// Asks the API server which of these calls the account may make.
+fn allowed(cluster: &Cluster, account: &str, calls: &[ApiCall]) -> Vec<bool> {
+    let reviews = calls.iter().map(|(group, resource, verb, namespace)| {
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": format!("system:serviceaccount:{NAMESPACE}:{account}"),
+                "groups": ["system:serviceaccounts", format!("system:serviceaccounts:{NAMESPACE}"), "system:authenticated"],
+                "resourceAttributes": {
+                    "group": group, "resource": resource, "subresource": subresource, "verb": verb, "namespace": namespace,
+                },
+            },
+        })
+    });
+    let manifest: String = reviews.map(|review| format!("---\n{review}\n")).collect();
+    let answers = cluster.kubectl_with(&["create", "-f", "-", "-o", "json"], &manifest);
+    let answers = serde_json::Deserializer::from_str(&answers).into_iter::<Value>();
+    let answers: Vec<bool> = answers.map(|answer| answer.unwrap()["status"]["allowed"] == true).collect();
+    assert_eq!(answers.len(), calls.len());
+    answers
+}
+
+#[test]
+fn the_manifests_are_accepted_and_permit_the_calls_of_the_sidecars_and_no_others() {
+    let cluster = Cluster::shared();
+    let [base, snapshots] =
+        ["csi", "csi-snapshots"].map(|name| workspace().join("deploy").join(name).display().to_string());
+    // A cluster without custom resources, and then one with them.
+    cluster.kubectl(&["apply", "--validate=strict", "-k", &base]);
+    cluster.kubectl(&["apply", "--validate=strict", "--dry-run=server", "-k", &base]);
+    let resources = cluster.manifests().join("crds").display().to_string();
+    cluster.kubectl(&["apply", "-f", &resources]);
+    cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=180s", "-f", &resources]);
+    for more in ["--dry-run=server", "--dry-run=none"] {
+        cluster.kubectl(&["apply", "--validate=strict", more, "-k", &snapshots]);
+    }
+
+    let calls = calls_of_sidecars(&cluster);
+    assert!(calls.len() > 60, "{calls:?}");
+    let answers = allowed(&cluster, "volhost-csi-controller", &calls);
+    let refused: Vec<_> = calls.iter().zip(answers).filter(|(_, allowed)| !allowed).map(|(call, _)| call).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+
+    let call = |group: &str, resource: &str, verb: &str| -> ApiCall {
+        (group.to_owned(), resource.to_owned(), verb.to_owned(), Some(NAMESPACE))
+    };
+    let too_much = [
+        call("", "secrets", "get"),
+        call("", "pods", "create"),
+        call("", "nodes", "patch"),
+        call("rbac.authorization.k8s.io", "clusterroles", "create"),
+        call("storage.k8s.io", "volumeattachments", "create"),
+    ];
+    assert!(!allowed(&cluster, "volhost-csi-controller", &too_much).contains(&true));
+    // The driver on a node calls no API server.
+    let node = [
+        too_much,
+        [
+            call("", "pods", "list"),
+            call("", "persistentvolumes", "get"),
+            call("storage.k8s.io", "csinodes", "get"),
+            call("", "nodes", "get"),
+            call("", "events", "create"),
+        ],
+    ]
+    .concat();
+    assert!(!allowed(&cluster, "volhost-csi-node", &node).contains(&true));
+}
