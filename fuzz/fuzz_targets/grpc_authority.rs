@@ -2,8 +2,13 @@
 //! what pieces the rest arrives.
 #![no_main]
 
+#[path = "../../host/grpc-authority/src/block.rs"]
+mod block;
+#[path = "../../host/grpc-authority/src/frames.rs"]
+mod frames;
+
+use frames::{AuthorityRewriter, MAX_BLOCK_BYTES};
 use libfuzzer_sys::fuzz_target;
-use volhost_grpc_authority::{AuthorityRewriter, MAX_BLOCK_BYTES};
 
 fn rewritten(bytes: &[u8], piece: usize) -> Vec<u8> {
     let (mut rewriter, mut output, mut given) = (AuthorityRewriter::default(), Vec::new(), 0);

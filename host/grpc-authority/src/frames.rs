@@ -231,5 +231,7 @@ fn first_fragment(flags: u8, payload: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((priority, rest.get(..rest.len().checked_sub(padding)?)?))
 }
 
+// By its path, so that the fuzz target can include this file.
 #[cfg(test)]
+#[path = "frames/tests.rs"]
 mod tests;
