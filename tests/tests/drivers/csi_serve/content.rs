@@ -4,6 +4,7 @@ use std::fs;
 
 use tonic::{Code, Status};
 use volhost_proto::csi::*;
+use volhost_tests::{Node, artifacts};
 
 use crate::csi_serve::kit::{Host, MIB, SINGLE_NODE_WRITER, code, map, mount_of, wanted};
 
@@ -111,6 +112,50 @@ fn a_volume_in_use_is_copied_at_one_moment_or_not_at_all() {
     }
     host.unstage("pvc").unwrap();
     host.assert_clean();
+}
+
+/// mkfs.xfs's defaults: its files share blocks.
+const SHARING_DISK: &str = r#"
+truncate -s 4G "$NODE/pool"
+mkfs.xfs -q -m reflink=1 "$NODE/pool"
+mount -o loop "$NODE/pool" "$NODE/disk"
+"#;
+
+/// XFS asks for larger blocks of direct I/O once a file shares its blocks. A loop device that
+/// followed would put the volume's data out of reach: an ext4 of this size has blocks of 1 KiB, an
+/// XFS has sectors of 512 bytes.
+#[test]
+fn a_volume_is_staged_again_after_a_snapshot_has_shared_its_blocks() {
+    let host = Host::serve_on(Node::builder().prepare(SHARING_DISK).build(), &artifacts::plugin("loop"), &[]);
+    for fs_type in ["ext4", "xfs"] {
+        let writer = || mount_of(fs_type, SINGLE_NODE_WRITER);
+        let read = |volume: &Volume| {
+            host.stage(volume, writer()).unwrap();
+            host.publish(host.publish_request(volume, writer(), "target")).unwrap();
+            let word = fs::read_to_string(host.seen(&host.target("target")).join("word"));
+            fs::write(host.seen(&host.target("target")).join("more"), "x").unwrap();
+            host.unpublish(&volume.volume_id, "target").unwrap();
+            host.unstage(&volume.volume_id).unwrap();
+            word.unwrap()
+        };
+        let volume = host.create(wanted(fs_type, SIZE, writer())).unwrap();
+        host.stage(&volume, writer()).unwrap();
+        host.publish(host.publish_request(&volume, writer(), "target")).unwrap();
+        fs::write(host.seen(&host.target("target")).join("word"), "kept").unwrap();
+        rustix::fs::sync();
+        // A volume in use: the copy is of one moment, as after a power failure.
+        let taken = snapshot(&host, &format!("snap-{fs_type}"), fs_type).unwrap();
+        host.unpublish(fs_type, "target").unwrap();
+        host.unstage(fs_type).unwrap();
+        assert_eq!(read(&volume), "kept", "{fs_type}");
+        let source = of_snapshot(&taken.snapshot_id);
+        let request =
+            CreateVolumeRequest { volume_capabilities: vec![writer()], ..from(&format!("of-{fs_type}"), 0, source) };
+        assert_eq!(read(&host.create(request).unwrap()), "kept", "{fs_type}");
+        // Deleting the snapshot does not undo what XFS asks for.
+        delete_snapshot(&host, &taken.snapshot_id).unwrap();
+        assert_eq!(read(&volume), "kept", "{fs_type}");
+    }
 }
 
 #[test]

@@ -37,7 +37,11 @@ impl Host {
     }
 
     pub(crate) fn serve(plugin: &Path, arguments: &[&str]) -> Self {
-        let node = Node::builder().build();
+        Self::serve_on(Node::builder().build(), plugin, arguments)
+    }
+
+    /// Serves a plugin on this node.
+    pub(crate) fn serve_on(node: Node, plugin: &Path, arguments: &[&str]) -> Self {
         let served = CsiServe::start(&node, plugin, arguments);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let channel = channel_to(&runtime, served.socket());
