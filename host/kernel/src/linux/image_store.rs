@@ -126,7 +126,7 @@ impl ImageStores for LinuxKernel {
                         path: text(&image.label),
                         errno: Errno::BUSY,
                         detail: "it has a loop device, and its file system cannot share blocks, so that a copy would not be of one \
-                                 moment; copy it when no node uses it"
+                                 moment; copy it when no node uses it, or keep images on XFS (reflink=1) or btrfs"
                             .to_owned(),
                     });
                 }

@@ -107,6 +107,8 @@ fn a_volume_in_use_is_copied_at_one_moment_or_not_at_all() {
         Ok(taken) => assert!(taken.ready_to_use),
         Err(refused) => {
             assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+            let ways_out = "copy it when no node uses it, or keep images on XFS (reflink=1) or btrfs";
+            assert!(refused.message().contains(ways_out), "{refused}");
             assert_eq!(host.images(), ["pvc"], "nothing is left of it");
         }
     }
