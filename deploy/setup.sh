@@ -52,6 +52,15 @@ if [ $TESTS = yes ]; then
     needs_command sshfs sshfs
     needs_file /usr/sbin/sshd openssh-server
     needs_file /usr/lib/openssh/sftp-server openssh-sftp-server
+    # Engines of containers. The client alone may be another package's.
+    needs_command dockerd docker.io
+    needs_command iptables iptables
+    needs_command podman podman
+    needs_command crun crun
+    needs_command conmon conmon
+    needs_command runc runc
+    needs_file /bin/busybox busybox-static
+    needs_command curl curl
     # Tools of other languages live in environments of their own.
     needs_command python3 python3-venv
     python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"

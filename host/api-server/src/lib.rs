@@ -4,12 +4,13 @@
 //! |---|---|
 //! | [`socket`] | the socket file: created, guarded by a lock, removed |
 //! | [`server`] | connections, limits, authorisation, shutdown |
-//! | `manager`, `inspect` | the two services |
+//! | `manager`, `inspect` | the services for pods and for users |
+//! | `named_volumes` | the service for volumes without a pod |
 //! | `watch` | streams of changes |
 //! | `filter` | which pods, volumes, plugins and operations a list request selects |
 //! | `answers`, `status` | the loop's answers and refusals as messages |
 //!
-//! The services keep nothing but an [`NodeHandle`](volhost_node::event_loop::NodeHandle): each
+//! The services keep no state but an [`NodeHandle`](volhost_node::event_loop::NodeHandle): each
 //! answer is what the loop answered to that request.
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ mod answers;
 mod filter;
 mod inspect;
 mod manager;
+mod named_volumes;
 mod peer;
 pub mod server;
 pub mod socket;

@@ -11,10 +11,12 @@ use tonic::transport::Server;
 
 use super::inspect::InspectService;
 use super::manager::ManagerService;
+use super::named_volumes::NamedVolumesService;
 use super::peer::PeerCheck;
 use super::socket::ApiListener;
 use volhost_api::MAX_MANIFEST_BYTES;
 use volhost_api::pb::inspect_server::InspectServer;
+use volhost_api::pb::named_volumes_server::NamedVolumesServer;
 use volhost_api::pb::volume_manager_server::VolumeManagerServer;
 use volhost_node::event_loop::NodeHandle;
 
@@ -61,6 +63,8 @@ pub async fn serve(
     let manager = VolumeManagerServer::new(ManagerService::new(handle.clone(), shutdown.clone()))
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(usize::MAX);
+    let named = NamedVolumesServer::new(NamedVolumesService::new(handle.clone(), shutdown.clone()))
+        .max_encoding_message_size(usize::MAX);
     let inspect = InspectServer::new(InspectService::new(handle, shutdown.clone()))
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(usize::MAX);
@@ -69,6 +73,7 @@ pub async fn serve(
         .http2_max_header_list_size(MAX_HEADER_BYTES)
         .add_service(InterceptedService::new(manager, peers))
         .add_service(InterceptedService::new(inspect, peers))
+        .add_service(InterceptedService::new(named, peers))
         .serve_with_incoming_shutdown(incoming, shutdown.clone().cancelled_owned());
     let overdue = async {
         shutdown.cancelled().await;

@@ -9,6 +9,8 @@ use volhost_config::{ColorChoice, CsiServeArguments, RunArguments, with_variable
 use volhost_model::duration::HumanDuration;
 
 use super::conformance::ConformanceArguments;
+use super::docker::DockerArguments;
+use super::volume::VolumeCommand;
 
 /// The first page of help: commands in groups, examples, exit codes.
 const HELP: &str = "\
@@ -31,11 +33,13 @@ Act:
   drain          Unmount every volume of the node
   uncordon       End a drain: mount volumes again
   force-unmount  Detach a volume whose storage does not answer (lazy unmount)
+  volume         Create, mount and remove named volumes, for programs without a pod
   attachments    Act as the controller that attaches volumes to this node
 
 Serve and extend:
   run            Run the daemon
   csi-serve      Serve a plugin as a CSI driver; needs no daemon
+  docker         Serve named volumes to Docker and Podman
   plugin         Write, build, test, try, inspect and distribute plugins; needs no daemon
   conformance    Run the conformance suite against a plugin, on the real kernel; needs no daemon
   completions    Print completions for a shell
@@ -127,6 +131,20 @@ pub(super) enum Command {
         after_help = "For the volume of a pod that is gone, if it cannot be unmounted, and for a volume that hangs while it is mounted. An event reports it. The kernel releases the file system with its last user."
     )]
     ForceUnmount(ForceUnmountArguments),
+    /// Create, mount and remove named volumes, for programs without a pod
+    #[command(
+        after_help = "The daemon runs with --provision.\n\nExamples:\n  volhost volume create data -o plugin=loop -o size=1Gi\n  volhost volume mount data\n  volhost volume umount data\n  volhost volume rm data"
+    )]
+    Volume {
+        /// What to do.
+        #[command(subcommand)]
+        command: VolumeCommand,
+    },
+    /// Serve named volumes to Docker and Podman, as a volume plugin
+    #[command(
+        after_help = "Keeps no state: the volumes and their users are the daemon's, which runs with --provision.\n\nExamples:\n  volhost docker &\n  docker volume create -d volhost -o plugin=loop -o size=1Gi data\n  docker run -v data:/data IMAGE"
+    )]
+    Docker(DockerArguments),
     /// Act as the controller that attaches volumes to this node
     #[command(
         after_help = "For a node that runs with --controller-attaches.\nExample:\n  volhost attachments list\n  volhost attachments set volhost.io/loop//srv/a.img=/dev/loop3"

@@ -11,6 +11,7 @@ use tonic::{Response, Status};
 
 use super::error::CliError;
 use volhost_api::pb::inspect_client::InspectClient;
+use volhost_api::pb::named_volumes_client::NamedVolumesClient;
 use volhost_api::pb::volume_manager_client::VolumeManagerClient;
 
 /// How long the daemon may take for an answer without a wait. It takes milliseconds even with tens
@@ -20,13 +21,15 @@ pub(super) const ANSWER_TIME: Duration = Duration::from_secs(30);
 /// How often a command that waits tries to connect to a daemon that does not listen yet.
 const CONNECT_EVERY: Duration = Duration::from_millis(50);
 
-/// The daemon's two services over one connection.
+/// The daemon's services over one connection.
 #[derive(Debug)]
 pub(super) struct Client {
     /// The volume manager.
     pub(super) manager: VolumeManagerClient<Channel>,
     /// Lists and watches.
     pub(super) inspect: InspectClient<Channel>,
+    /// Named volumes.
+    pub(super) named: NamedVolumesClient<Channel>,
     socket: PathBuf,
 }
 
@@ -59,6 +62,7 @@ impl Client {
         // The daemon is trusted, and a node's list may be long.
         Ok(Self {
             manager: VolumeManagerClient::new(channel.clone()).max_decoding_message_size(usize::MAX),
+            named: NamedVolumesClient::new(channel.clone()).max_decoding_message_size(usize::MAX),
             inspect: InspectClient::new(channel).max_decoding_message_size(usize::MAX),
             socket: socket.to_path_buf(),
         })

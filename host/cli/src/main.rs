@@ -21,6 +21,7 @@ mod completions;
 mod conformance;
 mod delete;
 mod describe;
+mod docker;
 mod drain;
 mod error;
 mod events;
@@ -39,6 +40,7 @@ mod table;
 mod top;
 mod usage;
 mod version;
+mod volume;
 mod wait;
 
 use std::process::ExitCode;
@@ -114,6 +116,8 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             Command::Drain(arguments) => drain::run(&arguments, &socket, output).await,
             Command::Uncordon => drain::end(&socket, output).await,
             Command::ForceUnmount(arguments) => force_unmount::run(&arguments, &socket, output).await,
+            Command::Volume { command } => volume::run(command, &socket, output).await,
+            Command::Docker(arguments) => docker::run(&arguments, &socket, output).await,
             Command::Top(arguments) => top::run(&arguments, &socket, output).await,
             Command::Metrics => metrics::print(&socket, output).await,
             Command::Version { .. } => version::print(&socket, output).await,

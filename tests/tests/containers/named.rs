@@ -1,0 +1,100 @@
+//! Named volumes by the command line.
+
+use std::fs;
+
+use crate::kit::Host;
+
+fn create(host: &Host, name: &str) {
+    host.node.ok(&["volume", "create", name, "-o", "plugin=loop", "-o", "size=8m"]);
+}
+
+#[test]
+fn a_volume_is_mounted_until_its_last_user_is_unmounted_and_keeps_its_content() {
+    let host = Host::start();
+    create(&host, "My_data");
+    let first = host.node.ok(&["volume", "mount", "My_data", "--id", "a"]);
+    let second = host.node.ok(&["volume", "mount", "My_data", "--id", "b"]);
+    assert_eq!(host.node.ok(&["volume", "mount", "My_data", "--id", "b"]), second, "a repeated mount changes nothing");
+    assert_eq!(host.users("My_data"), 2);
+    fs::write(host.node.path(first.trim().as_ref()).join("f"), "kept").unwrap();
+    assert_eq!(fs::read(host.node.path(second.trim().as_ref()).join("f")).unwrap(), b"kept");
+    host.node.ok(&["volume", "umount", "My_data", "--id", "a"]);
+    let refused = host.node.fails(&["volume", "rm", "My_data"]);
+    assert!(refused.contains("My_data is in use by b"), "{refused}");
+    assert_eq!(host.node.ok(&["volume", "prune"]), "");
+    host.node.ok(&["volume", "umount", "My_data", "--id", "b"]);
+    host.node.ok(&["volume", "umount", "My_data", "--id", "b"]);
+    assert_eq!(host.node.pod_mounts(), []);
+    let third = host.node.ok(&["volume", "mount", "My_data"]);
+    assert_eq!(fs::read(host.node.path(third.trim().as_ref()).join("f")).unwrap(), b"kept");
+    host.node.ok(&["volume", "umount", "My_data"]);
+    host.node.ok(&["volume", "rm", "My_data"]);
+    assert_eq!(host.node.ok(&["volume", "ls", "-q"]), "");
+    host.assert_clean();
+}
+
+#[test]
+fn volumes_and_users_survive_a_killed_daemon_and_volumes_a_reboot() {
+    let mut host = Host::start();
+    create(&host, "data");
+    create(&host, "other");
+    let path = host.node.ok(&["volume", "mount", "data", "--id", "a"]);
+    fs::write(host.node.path(path.trim().as_ref()).join("f"), "kept").unwrap();
+    host.node.kill();
+    host.node.start();
+    assert_eq!(host.users("data"), 1);
+    assert_eq!(host.node.ok(&["volume", "mount", "data", "--id", "a"]), path);
+    assert!(host.node.fails(&["volume", "rm", "data"]).contains("in use by a"));
+    host.node.ok(&["volume", "umount", "data", "--id", "a"]);
+    host.node.kill();
+    // A machine that restarts has no tmpfs any more.
+    assert!(host.node.inside("umount").arg("-l").arg(host.node.root().join("state")).status().unwrap().success());
+    host.node.start();
+    let path = host.node.ok(&["volume", "mount", "data", "--id", "a"]);
+    assert_eq!(fs::read(host.node.path(path.trim().as_ref()).join("f")).unwrap(), b"kept");
+    assert_eq!(host.node.ok(&["volume", "prune"]), "other\n");
+    host.node.ok(&["volume", "umount", "data", "--id", "a"]);
+    host.node.ok(&["volume", "rm", "data"]);
+    host.assert_clean();
+}
+
+#[test]
+fn a_volume_grows_and_never_shrinks() {
+    let host = Host::start();
+    host.node.ok(&["volume", "create", "data", "-o", "plugin=loop", "-o", "size=64Mi"]);
+    // Mounted, an ext file system grows only with CAP_SYS_RESOURCE, which not every machine gives.
+    host.node.ok(&["volume", "resize", "data", "128Mi"]);
+    let grown = || host.inspect("data")["capacity_bytes"] == 128 << 20;
+    assert!(volhost_tests::wait::eventually(grown), "{}\n{}", host.inspect("data"), host.node.log());
+    host.node.ok(&["volume", "mount", "data"]);
+    let refused = host.node.fails(&["volume", "resize", "data", "1Mi"]);
+    assert!(refused.contains("cannot shrink"), "{refused}");
+    host.node.ok(&["volume", "umount", "data"]);
+    host.node.ok(&["volume", "rm", "data"]);
+    host.assert_clean();
+}
+
+#[test]
+fn what_cannot_be_created_is_refused_with_the_option_and_leaves_nothing() {
+    let host = Host::start();
+    for (options, words) in [
+        (&["-o", "plugin=loop", "-o", "sise=1Gi"][..], "option sise:"),
+        (&["-o", "plugin=loop", "-o", "size=-1"], "option size:"),
+        (&["-o", "size=1Gi"], "option plugin:"),
+        (&["-o", "plugin=loop", "-o", "parameters.colour=red"], "parameters.colour"),
+        (&["-o", "plugin=nosuch"], "nosuch"),
+    ] {
+        let refused = host.node.fails(&[&["volume", "create", "data"], options].concat());
+        assert!(refused.contains(words), "{refused}");
+        assert_eq!(host.node.ok(&["volume", "ls", "-q"]), "", "{words}");
+    }
+    for name in ["../etc", "a/b", "a b"] {
+        assert!(host.node.fails(&["volume", "create", name, "-o", "plugin=loop"]).contains("name:"));
+    }
+    assert!(host.node.fails(&["volume", "mount", "data"]).contains("there is no volume data"));
+    create(&host, "data");
+    let refused = host.node.fails(&["volume", "create", "data", "-o", "plugin=loop"]);
+    assert!(refused.contains("exists already"), "{refused}");
+    host.node.ok(&["volume", "rm", "data"]);
+    host.assert_clean();
+}
