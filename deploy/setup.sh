@@ -61,6 +61,11 @@ if [ $TESTS = yes ]; then
     needs_command runc runc
     needs_file /bin/busybox busybox-static
     needs_command curl curl
+    # A virtual machine, and what makes its disks.
+    needs_command qemu-system-x86_64 qemu-system-x86
+    needs_command mmdebstrap mmdebstrap
+    needs_command cpio cpio
+    needs_command strip binutils
     # Tools of other languages live in environments of their own.
     needs_command python3 python3-venv
     python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"
@@ -108,6 +113,10 @@ fi
 # --- Kubernetes: a control plane and a node ---
 
 [ $TESTS = no ] || tests/kubernetes/build.sh
+
+# --- A guest with another kernel ---
+
+[ $TESTS = no ] || tests/vm/build.sh
 
 # --- Rust ---
 

@@ -43,12 +43,17 @@ pub fn fixture(name: &str) -> PathBuf {
     built("VOLHOST_FIXTURE_OUT", "target/fixtures", name, "make fixtures")
 }
 
-/// What the plugins that come with volhost may do, whose files are those that the build has listed.
-pub fn builtin_grants() -> GrantPolicy {
+/// The list of the plugins that come with volhost.
+pub fn shipped_list() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
     let list = target.join(SHIPPED_LIST);
     assert!(list.is_file(), "{} is missing; run `make plugins`", list.display());
-    GrantPolicy::builtin(ShippedPlugins::Listed(vec![list]))
+    list
+}
+
+/// What the plugins that come with volhost may do, whose files are those that the build has listed.
+pub fn builtin_grants() -> GrantPolicy {
+    GrantPolicy::builtin(ShippedPlugins::Listed(vec![shipped_list()]))
 }
 
 fn built(variable: &str, folder: &str, name: &str, command: &str) -> PathBuf {

@@ -16,6 +16,7 @@ pub mod manifests;
 pub mod namespace;
 pub mod node;
 pub mod registry;
+pub mod vm;
 pub mod wait;
 
 pub use node::{Node, NodeBuilder};

@@ -1,0 +1,81 @@
+//! The emulator.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// The last bytes of the console that a failed test shows.
+const CONSOLE_END: usize = 4000;
+
+/// A running emulator. Dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Machine {
+    emulator: Child,
+    folder: PathBuf,
+}
+
+impl Machine {
+    /// Boots `guest` with the disks in `folder`.
+    pub(super) fn start(folder: &Path, guest: &Path) -> Self {
+        let socket = folder.join("agent.sock");
+        let _ = fs::remove_file(&socket);
+        let log = fs::File::create(folder.join("qemu.log")).expect("a log");
+        let disk = |image: &Path, more: &str| format!("file={},if=virtio,format=raw{more}", image.display());
+        let emulator = Command::new("qemu-system-x86_64")
+            // The guest's clock counts instructions, a nanosecond each: however slowly the processor is
+            // emulated, limits of processor time mean what they mean on a real one.
+            .args(["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=on"])
+            .args(["-cpu", "max", "-m", "1024", "-smp", "1"])
+            .args(["-nodefaults", "-no-reboot", "-display", "none"])
+            .arg("-serial")
+            .arg(format!("file:{}", folder.join("console").display()))
+            .arg("-kernel")
+            .arg(guest.join("kernel"))
+            .arg("-initrd")
+            .arg(guest.join("initramfs"))
+            // Mitigations double the time of a system call.
+            .args(["-append", "console=ttyS0 panic=-1 quiet mitigations=off"])
+            .args(["-drive", &disk(&guest.join("root.img"), ",snapshot=on")])
+            .args(["-drive", &disk(&folder.join("payload.img"), ",readonly=on")])
+            .args(["-drive", &disk(&folder.join("disk.img"), "")])
+            .args(["-device", "virtio-serial", "-chardev"])
+            .arg(format!("socket,path={},server=on,wait=off,id=agent", socket.display()))
+            .args(["-device", "virtserialport,chardev=agent,name=org.qemu.guest_agent.0"])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a handle"))
+            .stderr(log)
+            .spawn()
+            .expect("qemu-system-x86_64 (qemu-system-x86) runs");
+        Self { emulator, folder: folder.to_owned() }
+    }
+
+    /// The socket of the guest's agent.
+    pub(super) fn agent_socket(&self) -> PathBuf {
+        self.folder.join("agent.sock")
+    }
+
+    /// Whether the guest has not ended.
+    pub(super) fn runs(&mut self) -> bool {
+        self.emulator.try_wait().is_ok_and(|end| end.is_none())
+    }
+
+    /// Ends it between two instructions.
+    pub(super) fn end(&mut self) {
+        let _ = self.emulator.kill();
+        let _ = self.emulator.wait();
+    }
+
+    /// The end of the emulator's log and of the guest's console.
+    pub(super) fn console(&self) -> String {
+        let read = |name: &str| fs::read(self.folder.join(name)).unwrap_or_default();
+        let all = [read("qemu.log"), read("console")].concat();
+        let end = all.get(all.len().saturating_sub(CONSOLE_END)..).unwrap_or_default();
+        String::from_utf8_lossy(end).into_owned()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,113 @@
+//! A daemon in a guest.
+
+use volhost_tests::vm::{Finished, Guest};
+
+/// How long a command in the guest waits for volumes: it computes slowly.
+const WAIT: &str = "150s";
+
+/// A daemon with its folders below `/disk/NAME`.
+pub(crate) struct Daemon<'a> {
+    guest: &'a Guest,
+    name: &'static str,
+}
+
+impl<'a> Daemon<'a> {
+    /// Starts a daemon with these plugins of the payload.
+    pub(crate) fn start(guest: &'a Guest, name: &'static str, plugins: &[&str]) -> Self {
+        let daemon = Self { guest, name };
+        let folder = daemon.folder();
+        guest.run(&format!("mkdir -p {folder}/root {folder}/manifests {folder}/plugins {folder}/data"));
+        for plugin in plugins {
+            guest.run(&format!("cp /payload/plugins/{plugin}.wasm {folder}/plugins/"));
+        }
+        guest.run(&format!(
+            "printf '[grants.\"volhost.io/loop\"]\\ninterfaces = [\"id-maps\"]\\nloop-files = [\"{folder}/data\"]\\n[grants.\"kubernetes.io/host-path\"]\\n\
+             host-paths = [\"{folder}/data\"]\\n' >{folder}/volhost.toml"
+        ));
+        daemon.run();
+        daemon
+    }
+
+    /// The daemon that ran here before a power loss: starts it again.
+    pub(crate) fn start_again(guest: &'a Guest, name: &'static str) -> Self {
+        let daemon = Self { guest, name };
+        daemon.run();
+        daemon
+    }
+
+    /// Starts the daemon, and waits until it serves. It compiles plugins in the background.
+    pub(crate) fn run(&self) {
+        let folder = self.folder();
+        let served = self.guest.try_run(&format!(
+            "rm -f /run/{name}.ready; mkfifo /run/{name}.ready
+             setsid /payload/volhostd run --root-dir {folder}/root --plugin-dir {folder}/plugins \
+             --manifests {folder}/manifests --socket /run/{name}.sock --cache-dir /disk/cache \
+             --config {folder}/volhost.toml --shipped-plugins /payload/shipped-plugins.sha256 \
+             --ready-file /run/{name}.ready >>{folder}/log 2>&1 </dev/null & echo $! >/run/{name}.pid
+             read -r line </run/{name}.ready",
+            name = self.name
+        ));
+        assert!(served.succeeded(), "{served:?}\n{}", self.log());
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(&self) {
+        self.guest.run(&format!("kill -9 $(cat /run/{}.pid)", self.name));
+    }
+
+    /// The daemon's folder in the guest.
+    pub(crate) fn folder(&self) -> String {
+        format!("/disk/{}", self.name)
+    }
+
+    /// What the daemon has logged.
+    pub(crate) fn log(&self) -> String {
+        self.guest.run(&format!("tail -n 60 {}/log", self.folder()))
+    }
+
+    /// Runs the command line.
+    pub(crate) fn volhost(&self, arguments: &str) -> Finished {
+        self.guest.try_run(&format!("/payload/volhost --socket /run/{}.sock {arguments}", self.name))
+    }
+
+    /// Adds the objects of a manifest, which appears whole.
+    pub(crate) fn add(&self, file: &str, manifest: &str) {
+        let folder = self.folder();
+        self.guest
+            .run(&format!("cat >{folder}/{file} <<'END'\n{manifest}\nEND\nmv {folder}/{file} {folder}/manifests/"));
+    }
+
+    /// Removes a manifest.
+    pub(crate) fn remove(&self, file: &str) {
+        self.guest.run(&format!("rm {}/manifests/{file}", self.folder()));
+    }
+
+    /// Waits until the pod's volumes are mounted.
+    pub(crate) fn wait_mounted(&self, pod: &str) {
+        self.wait(&format!("pod {pod}"));
+    }
+
+    /// Waits until nothing of the pod is mounted.
+    pub(crate) fn wait_unmounted(&self, pod: &str) {
+        self.wait(&format!("pod {pod} --for unmounted"));
+    }
+
+    fn wait(&self, what: &str) {
+        let waited = self.volhost(&format!("wait {what} --timeout {WAIT}"));
+        assert!(waited.succeeded(), "{waited:?}\n{}", self.log());
+    }
+
+    /// The mounts of volumes, as `/proc/self/mountinfo` has them.
+    pub(crate) fn mounts(&self) -> Vec<String> {
+        let mounts =
+            self.guest.run(&format!("grep -E ' {}/root/(pods|plugins)/' /proc/self/mountinfo || true", self.folder()));
+        mounts.lines().map(str::to_owned).collect()
+    }
+
+    /// Checks that nothing is mounted, and that no loop device has an image of this daemon.
+    pub(crate) fn assert_clean(&self) {
+        assert_eq!(self.mounts(), Vec::<String>::new());
+        let devices = self.guest.run("losetup -a || true");
+        assert!(!devices.contains(&self.folder()), "{devices}");
+    }
+}

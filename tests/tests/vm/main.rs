@@ -1,0 +1,14 @@
+//! The daemon on Debian's kernel 6.1, in a virtual machine: a kernel without `statmount`, and a
+//! machine that loses its power.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests may panic"
+)]
+
+mod kit;
+mod older_kernel;
+mod power_loss;
