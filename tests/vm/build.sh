@@ -40,8 +40,13 @@ chmod 755 "$work"
 mkdir -m 777 "$work/packages"
 
 say "unpacking the kernel"
-kernel=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: \(linux-image-.*-cloud-amd64\)$/\1/p' | head -n 1)
-[ -n "$kernel" ] || { say "apt-get knows no linux-image-cloud-amd64: apt-get update" >&2; exit 1; }
+newest_kernel() {
+    { apt-cache depends linux-image-cloud-amd64 2>/dev/null || true; } | sed -n 's/^ *Depends: \(linux-image-.*-cloud-amd64\)$/\1/p' | head -n 1
+}
+kernel=$(newest_kernel)
+# The package lists of a fresh machine are often empty.
+[ -n "$kernel" ] || { apt-get update -q >/dev/null && kernel=$(newest_kernel); }
+[ -n "$kernel" ] || { say "apt has no package linux-image-cloud-amd64" >&2; exit 1; }
 (cd "$work/packages" && apt-get download -q "$kernel" busybox-static >/dev/null)
 for package in "$work"/packages/*.deb; do dpkg -x "$package" "$work/unpacked"; done
 version=${kernel#linux-image-}
