@@ -10,7 +10,7 @@
 //! ```
 //!
 //! `tests/vm/build.sh` builds kernel and root file system once. The processor is emulated, which
-//! needs no rights and no hardware: a guest boots in some 5 s, and computes ten to twenty times slower
+//! needs no rights and no hardware: a guest boots in seconds, and computes ten to twenty times slower
 //! than the machine. Tests of one program that run at the same time [share](Guest::shared) a guest,
 //! each with a folder of its own on its disk; a test that pulls the plug boots its own.
 
