@@ -70,7 +70,11 @@ async fn list(mut daemon: Daemon) -> Result<Value, Status> {
 
 async fn mount(mut daemon: Daemon, request: CallRequest) -> Result<Value, Status> {
     let CallRequest { name, id, .. } = request;
-    let mut abandoned = AbandonedMount { daemon: daemon.clone(), user: Some((name.clone(), id.clone())) };
+    let listed = daemon.list_named_volumes(pb::ListNamedVolumesRequest { name: name.clone() }).await?.into_inner();
+    // A user that has the volume keeps it, whatever becomes of this call: Podman has one id for all.
+    let is_new = !listed.volumes.iter().flat_map(|volume| &volume.users).any(|user| user.id == id);
+    let user = is_new.then(|| (name.clone(), id.clone()));
+    let mut abandoned = AbandonedMount { daemon: daemon.clone(), user };
     let mounted = daemon.mount_named_volume(pb::MountNamedVolumeRequest { name, id, timeout_ms: MOUNT_MS }).await;
     abandoned.user = None;
     Ok(json!({ "Mountpoint": mounted?.into_inner().path, "Err": "" }))
@@ -91,8 +95,8 @@ async fn remove(mut daemon: Daemon, request: CallRequest) -> Result<Value, Statu
     Ok(done())
 }
 
-/// Unmounts the volume again if the engine closes the connection before it has the answer: it
-/// counts the mount as failed, and never unmounts it.
+/// Unmounts the volume of a new user again if the engine closes the connection before it has the
+/// answer: the engine counts the mount as failed, and never unmounts it.
 #[derive(Debug)]
 struct AbandonedMount {
     daemon: Daemon,

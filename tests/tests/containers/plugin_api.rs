@@ -74,11 +74,8 @@ fn a_thousand_calls_at_once_are_all_answered() {
     host.assert_clean();
 }
 
-#[test]
-fn a_mount_whose_client_breaks_off_is_undone() {
-    let host = Host::with_plugin();
-    host.node.ok(&["volume", "create", "data", "-o", "plugin=loop", "-o", "size=8m"]);
-    // The daemon cannot answer in the meantime.
+/// Asks for a mount for the user `a`, and closes the connection while the daemon cannot answer.
+fn break_off_a_mount(host: &Host) {
     host.node.poke("-STOP");
     let mut stream = UnixStream::connect(host.node.path(Path::new(Host::SOCKET))).unwrap();
     let body = r#"{"Name":"data","ID":"a"}"#;
@@ -86,6 +83,30 @@ fn a_mount_whose_client_breaks_off_is_undone() {
         .unwrap();
     drop(stream);
     host.node.poke("-CONT");
+}
+
+/// Podman has one id for all of its containers.
+#[test]
+fn a_user_that_has_the_volume_keeps_it_when_another_mount_of_it_breaks_off() {
+    let host = Host::with_plugin();
+    host.node.ok(&["volume", "create", "data", "-o", "plugin=loop", "-o", "size=8m"]);
+    assert_eq!(host.call("VolumeDriver.Mount", r#"{"Name":"data","ID":"a"}"#)["Err"], "");
+    for _ in 0..20 {
+        break_off_a_mount(&host);
+        assert_eq!(host.call("VolumeDriver.Get", r#"{"Name":"data"}"#)["Err"], "");
+        assert_eq!(host.users("data"), 1);
+    }
+    assert_eq!(host.node.pod_mounts().len(), 1);
+    assert_eq!(host.call("VolumeDriver.Unmount", r#"{"Name":"data","ID":"a"}"#)["Err"], "");
+    host.node.ok(&["volume", "rm", "data"]);
+    host.assert_clean();
+}
+
+#[test]
+fn a_mount_whose_client_breaks_off_is_undone() {
+    let host = Host::with_plugin();
+    host.node.ok(&["volume", "create", "data", "-o", "plugin=loop", "-o", "size=8m"]);
+    break_off_a_mount(&host);
     assert!(eventually(|| host.users("data") == 0));
     host.node.ok(&["volume", "rm", "data"]);
     host.assert_clean();
