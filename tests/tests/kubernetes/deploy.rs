@@ -1,4 +1,5 @@
-//! The manifests in `deploy/csi` and `deploy/csi-snapshots`, on a real API server that checks permissions.
+//! The manifests in `deploy/csi` and `deploy/csi-snapshots`, on a real API server that checks
+//! permissions.
 
 use std::fs;
 

@@ -109,7 +109,7 @@ pub(super) fn claim(volume: &VolumeName, size: u64) -> Value {
 /// # Errors
 /// [`OptionError::Size`], [`OptionError::Zero`].
 pub(super) fn parse_size(text: &str) -> Result<u64, OptionError> {
-    let quantity = match text.trim_end_matches('b') {
+    let quantity = match text.strip_suffix('b').unwrap_or(text) {
         docker if docker.ends_with(['k', 'm', 'g', 't']) => {
             let (number, suffix) = docker.split_at(docker.len() - 1);
             format!("{number}{}i", suffix.to_ascii_uppercase())
@@ -150,7 +150,7 @@ mod tests {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
         assert_eq!(parse_size("0"), Err(OptionError::Zero));
-        for text in ["", "-1", "m", "1x", "99999999999999999999", "1é"] {
+        for text in ["", "-1", "m", "1x", "10mbb", "99999999999999999999", "1é"] {
             assert!(parse_size(text).is_err(), "{text}");
         }
     }
