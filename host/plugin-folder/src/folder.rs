@@ -129,8 +129,12 @@ async fn reread(grants: &mut Option<GrantFile>, registry: &Arc<PluginRegistry>) 
     let file = grants.take()?;
     let registry = Arc::clone(registry);
     let reading = move || {
-        let again = match file.read() {
-            Ok(policy) => registry.regrant(policy),
+        let again = match file.read_again() {
+            Ok(Some(policy)) => registry.regrant(policy),
+            Ok(None) => {
+                info!("the file of grants is being written; it is read when its writer has closed it");
+                None
+            }
             Err(error) => {
                 warn!(%error, "the grants cannot be read again; those that were read before stay in force");
                 None

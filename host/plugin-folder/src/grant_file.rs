@@ -1,5 +1,7 @@
 //! The configuration file with the operator's grants, watched: a changed grant is enforced at once.
 
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use tracing::warn;
@@ -16,6 +18,14 @@ pub struct GrantFile {
     shipped: ShippedPlugins,
 }
 
+/// What a reading of the file compares before and after; the default for one that cannot be opened.
+#[derive(Default, PartialEq, Eq)]
+struct FileState {
+    is_being_written: bool,
+    /// Inode, length, and time of the last change (seconds, nanoseconds).
+    stamp: Option<(u64, u64, i64, i64)>,
+}
+
 impl GrantFile {
     /// The grants of this configuration file.
     pub fn new(path: PathBuf, shipped: ShippedPlugins) -> Self {
@@ -30,6 +40,32 @@ impl GrantFile {
         Ok(volhost_config::grants(Some(&self.path))?.with_shipped(self.shipped.clone()))
     }
 
+    /// Reads the grants as they are now. Returns none while a process has the file open for
+    /// writing: it may have been truncated and not be written yet, and grants that are missing for
+    /// a moment would be revoked. The watch reports when the writer closes it.
+    ///
+    /// # Errors
+    /// [`ConfigError`], as [`GrantFile::read`].
+    pub(super) fn read_again(&self) -> Result<Option<GrantPolicy>, ConfigError> {
+        let before = self.seen();
+        if before.is_being_written {
+            return Ok(None);
+        }
+        let read = self.read();
+        // Or it was truncated and written while it was read; the watch reports that too.
+        if self.seen() != before {
+            return Ok(None);
+        }
+        read.map(Some)
+    }
+
+    fn seen(&self) -> FileState {
+        let Ok(file) = File::open(&self.path) else { return FileState::default() };
+        let stamp = file.metadata().ok().map(|found| (found.ino(), found.len(), found.mtime(), found.mtime_nsec()));
+        // Unknown where the file system has no leases.
+        FileState { is_being_written: volhost_kernel::linux::is_being_written(&file) == Some(true), stamp }
+    }
+
     /// Watches the file. Returns none, and logs why, if it cannot be watched.
     pub(super) fn watch(&self) -> Option<FolderWatch> {
         let watching = FolderWatch::file(&self.path).and_then(|mut watch| {
@@ -42,5 +78,29 @@ impl GrantFile {
                 warn!(%file, %error, "the file of grants cannot be watched; send SIGHUP after changing it");
             })
             .ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_being_written_is_not_read_until_its_writer_has_closed_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        std::fs::write(&path, "[grants.\"example.org/a\"]\nhost-paths = [\"/srv\"]\n").unwrap();
+        let file = GrantFile::new(path.clone(), ShippedPlugins::default());
+        let granted = file.read_again().unwrap();
+        assert!(granted.is_some());
+        // As a shell and most editors write: truncated first.
+        let mut writer = File::create(&path).unwrap();
+        assert_eq!(file.read_again().unwrap(), None);
+        writer.write_all(b"[grants.\"example.org/a\"]\nhost-paths = [\"srv\"]\n").unwrap();
+        assert_eq!(file.read_again().unwrap(), None);
+        drop(writer);
+        assert!(file.read_again().is_err(), "it is read, and refused");
     }
 }

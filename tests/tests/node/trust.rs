@@ -194,12 +194,13 @@ fn a_file_of_grants_that_cannot_be_read_changes_nothing_and_sighup_reads_it_too(
         .config("[grants.\"fixture.volhost/ungranted\"]\nhost-paths = [\"/srv\"]\n")
         .plugin(artifacts::fixture("fixture-ungranted"))
         .start();
+    assert!(listed(&node, &["fixture.volhost/ungranted", "Ready"]), "{}", node.ok(&["get", "plugins"]));
     let config = node.folder().join("volhost.toml");
     fs::write(&config, "[grants.\"fixture.volhost/ungranted\"]\nhost-paths = [\"srv\"]\n").unwrap();
     node.poke("-HUP");
     let printed = || node.log().contains("the grants cannot be read again") && node.log().contains("line 2");
     assert!(eventually(printed), "{}", node.log());
-    assert!(listed(&node, &["fixture.volhost/ungranted", "Ready"]));
+    assert!(listed(&node, &["fixture.volhost/ungranted", "Ready"]), "{}", node.ok(&["get", "plugins"]));
     let refused = node.fails(&["plugin", "grant", "a/b", "--config", config.to_str().unwrap(), "--memory", "1Mi"]);
     assert!(refused.contains("line 2, key grants"), "an existing error is reported: {refused}");
 }
