@@ -115,7 +115,11 @@ impl Tracer {
             if ended && thread == self.process {
                 return TracedExit { calls: self.calls, killed: self.killed };
             }
-            let taken = waitid(Id::Pid(thread), flags);
+            // A stop that was seen is over if the thread was killed meanwhile. To wait for its end would
+            // be to wait for ever where it is the first thread: the kernel reports its end when all other
+            // threads have been waited for, which is done here. And the end of a process is its parent's.
+            let end = if thread == self.process { WaitPidFlag::empty() } else { WaitPidFlag::WEXITED };
+            let taken = waitid(Id::Pid(thread), (flags - WaitPidFlag::WEXITED) | end | WaitPidFlag::WNOHANG);
             self.stopping.remove(&thread.as_raw());
             match taken {
                 Ok(WaitStatus::PtraceSyscall(_)) => self.at_call(thread),
