@@ -8,6 +8,9 @@
 # when it ends. Documentation tests come last.
 set -uo pipefail
 
+# The longest, crash, takes 7 minutes on two quiet processors.
+PROGRAM_DEADLINE=20m
+
 # Cargo calls back with the program to run: the claim is the folder, which only one call can make.
 if [ "${1-}" = --claim ]; then
     shift
@@ -15,12 +18,15 @@ if [ "${1-}" = --claim ]; then
     claim=$VOLHOST_TEST_CLAIMS/$program
     mkdir "$claim" 2>/dev/null || exit 0
     TIMEFORMAT='%0R s (user %0U s, system %0S s)'
-    { time "$@" >"$claim/output" 2>&1; } 2>"$claim/time"
+    # A program that hangs must end before the whole is given up, or its output would be lost with it:
+    # the test harness names each test that has run for more than a minute.
+    { time timeout --kill-after=10s "$PROGRAM_DEADLINE" "$@" >"$claim/output" 2>&1; } 2>"$claim/time"
     status=$?
     {
         flock 9
         echo
-        echo "     Ran ${program%-*} in $(cat "$claim/time"), status $status"
+        echo "     Ran ${program%-*} in $(tail -n1 "$claim/time"), status $status"
+        [ "$status" != 124 ] || echo "It was ended: a test program has $PROGRAM_DEADLINE."
         cat "$claim/output"
     } 9>>"$VOLHOST_TEST_CLAIMS/lock"
     exit $status
