@@ -14,7 +14,7 @@ BUILD := -p volhost -p volhostd -p volhost-plugin-build
 PLUGIN_BUILD := $(TARGET)/debug/volhost-plugin-build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries build plugins fixtures demo build-tests test miri bench fuzz lint fmt deny book docs semver semver-baseline clean
+.PHONY: help setup binaries build plugins fixtures demo build-tests test miri bench instructions fuzz lint fmt deny book docs semver semver-baseline clean
 
 help: ## list the commands
 	@echo "volhost: make COMMAND"
@@ -62,6 +62,9 @@ bench: plugins fixtures ## run the benchmarks on a release build
 	cargo build --release -p volhost -p volhostd
 	cargo bench -p volhost-tests
 	FILES=$${FILES:-1000000} cargo bench -p volhost-kernel --bench ownership
+
+instructions: ## count the state machine's instructions and compare; RECORD=yes after a change that is meant
+	@cargo bench --quiet --locked -p volhost-core --bench instructions $(if $(RECORD),-- --record)
 
 # Seconds for each target; ONLY=NAME for one target.
 TIME ?= 20

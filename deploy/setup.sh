@@ -46,6 +46,8 @@ if [ $TESTS = yes ]; then
     needs_command bindfs bindfs
     needs_command docker-registry docker-registry
     needs_command openssl openssl
+    # Counts instructions.
+    needs_command valgrind valgrind
     # libFuzzer.
     needs_command g++ g++
     needs_command fuse-overlayfs fuse-overlayfs
