@@ -7,6 +7,8 @@
 use wasmparser::{Encoding, Parser, Payload};
 use wit_component::ComponentEncoder;
 
+use crate::reserve::{ReserveError, with_reserve};
+
 /// The prefix of the custom section that carries the contract. The world's name follows.
 const CONTRACT_SECTION: &str = "component-type";
 
@@ -25,6 +27,9 @@ pub enum EncodeError {
          SDK's `export_plugin!` macro; is it called in the crate?"
     )]
     NoContract,
+    /// Its memory could not be given a reserve.
+    #[error("the module could not be rewritten")]
+    Reserve(#[from] ReserveError),
     /// The module's imports and exports do not fit the contract it carries.
     #[error("the module does not fit its own contract: {message}")]
     Mismatch {
@@ -33,7 +38,7 @@ pub enum EncodeError {
     },
 }
 
-/// Wraps `module` into a component and validates the result. The same module always gives the same
+/// Wraps `module`, with a reserve of memory, into a component and validates the result. The same module always gives the same
 /// bytes.
 ///
 /// # Errors
@@ -42,9 +47,10 @@ pub fn component(module: &[u8]) -> Result<Vec<u8>, EncodeError> {
     if !carries_contract(module)? {
         return Err(EncodeError::NoContract);
     }
+    let module = with_reserve(module)?;
     ComponentEncoder::default()
         .validate(true)
-        .module(module)
+        .module(&module)
         .and_then(|mut encoder| encoder.encode())
         // The encoder's chain of causes goes into one line: it has no types to keep.
         .map_err(|error| EncodeError::Mismatch { message: format!("{error:#}") })

@@ -25,6 +25,7 @@ mod environment;
 pub mod foreign;
 mod plugins;
 pub mod publish;
+mod reserve;
 pub mod shipped;
 pub mod toolchain;
 pub mod workspace;
