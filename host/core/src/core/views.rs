@@ -319,7 +319,7 @@ impl Core {
         let unknown = |volume: &ActualVolume| {
             volume.attachable && volume.attach.is_recovered() && !self.attaching.by_host(&volume.plugin)
         };
-        !self.actual.volumes().any(|(_, volume)| unknown(volume))
+        self.has_no_controller() || !self.actual.volumes().any(|(_, volume)| unknown(volume))
     }
 
     /// A pod that exists and of which a source can say no more, as it is wanted: nothing new, and

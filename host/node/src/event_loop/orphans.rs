@@ -250,7 +250,7 @@ impl OrphanCleanup {
 
 /// Whether no pod of this uid is wanted, and nothing of one is mounted, or may be.
 fn is_unknown(pod: &PodUid, world: &World) -> bool {
-    world.is_synced() && !world.core().knows(pod)
+    !world.core().knows(pod) && world.is_synced()
 }
 
 #[cfg(test)]
