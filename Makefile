@@ -11,10 +11,14 @@ crates = $(if $(wildcard $(1)/*/Cargo.toml),$(shell awk -F'"' '/^name *=/ && !se
 # Everything one command needs is built by one call of cargo: asked for one package alone, it gives the dependencies the features of that one,
 # and compiles them once more for the next.
 BUILD := -p volhost -p volhostd -p volhost-plugin-build
-PLUGIN_BUILD := $(TARGET)/debug/volhost-plugin-build
+
+# Cargo's profile: `make install PROFILE=dev` installs what `make build` builds.
+PROFILE := dev
+OUT = $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
+PLUGIN_BUILD = $(OUT)/volhost-plugin-build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries build plugins fixtures demo build-tests test miri bench instructions fuzz lint fmt deny book docs semver semver-baseline clean
+.PHONY: help setup binaries build install deb plugins fixtures demo build-tests test miri bench instructions fuzz lint fmt deny book docs semver semver-baseline clean
 
 help: ## list the commands
 	@echo "volhost: make COMMAND"
@@ -24,9 +28,21 @@ setup: ## install what is missing on this machine (Debian packages, the wasm tar
 	@deploy/setup.sh
 
 binaries: setup
-	cargo build $(BUILD)
+	cargo build --profile $(PROFILE) $(BUILD)
 
 build: binaries ## build the command line and the daemon: target/debug/volhost, target/debug/volhostd
+
+# Where `make install` installs: DESTDIR is the root of the machine.
+DESTDIR ?=
+prefix  ?= /usr/local
+
+install: PROFILE := release
+install: plugins ## install programs, units, configuration, plugins, completions and man pages: DESTDIR=, prefix=
+	deploy/install.sh --from $(OUT) --destdir "$(DESTDIR)" --prefix "$(prefix)"
+
+deb: PROFILE := release
+deb: plugins ## make a Debian package: target/volhost_VERSION_ARCHITECTURE.deb
+	deploy/deb.sh --from $(OUT) --out $(TARGET)
 
 plugins: binaries ## build every plugin to a component: target/plugins/NAME.wasm
 	$(PLUGIN_BUILD) --out $(PLUGINS) $(call crates,plugins)
@@ -39,7 +55,7 @@ else
 endif
 
 demo: build plugins ## see pods' volumes appear as mounts, in a root folder and mount namespace of their own
-	@VOLHOST_BIN=$(abspath $(TARGET))/debug/volhost VOLHOST_PLUGIN_DIR=$(abspath $(PLUGINS)) examples/demo.sh
+	@VOLHOST_BIN=$(abspath $(OUT))/volhost VOLHOST_PLUGIN_DIR=$(abspath $(PLUGINS)) examples/demo.sh
 
 # The binaries too: end-to-end tests start them, and cargo builds for a test only those of its own package.
 build-tests: BUILD := --workspace --bins --tests
@@ -94,7 +110,7 @@ semver-baseline:
 
 book: BUILD += -p volhost-book
 book: binaries ## build the documentation as a book: target/book (needs mdbook)
-	$(TARGET)/debug/volhost-book $(TARGET)/debug/volhost $(TARGET)/book-src/src
+	$(OUT)/volhost-book $(OUT)/volhost $(TARGET)/book-src/src
 	cp docs/book.toml $(TARGET)/book-src/
 	mdbook build $(TARGET)/book-src
 

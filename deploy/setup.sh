@@ -68,6 +68,10 @@ if [ $TESTS = yes ]; then
     needs_command mmdebstrap mmdebstrap
     needs_command cpio cpio
     needs_command strip binutils
+    # The package, and what checks it.
+    needs_command dpkg-shlibdeps dpkg-dev
+    needs_command lintian lintian
+    needs_command systemd-analyze systemd
     # Tools of other languages live in environments of their own.
     needs_command python3 python3-venv
     python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"

@@ -189,7 +189,7 @@ fn getting_started_works_as_pasted() {
 #[test]
 fn each_way_to_install_volhost_installs_the_list_of_shipped_plugins() {
     for (page, path) in [
-        ("deploy/volhost.service", "/usr/local/lib/volhost/shipped-plugins.sha256"),
+        ("deploy/install.sh", "$prefix/lib/volhost/shipped-plugins.sha256"),
         ("docs/csi-serve.md", "/usr/local/lib/volhost/shipped-plugins.sha256"),
         ("docs/csi-serve.md", "`/lib/volhost/shipped-plugins.sha256`"),
         ("docs/grants.md", "`../lib/volhost/shipped-plugins.sha256`"),

@@ -1,0 +1,89 @@
+//! What `make deb` and `make install` make: installed into a Debian root on which volhost never
+//! was, and started there as the unit starts it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests may panic"
+)]
+
+mod fresh_root;
+mod install;
+mod unit;
+
+use std::path::Path;
+use std::process::Command;
+
+use volhost_tests::artifacts::{self, workspace};
+
+use fresh_root::FreshRoot;
+
+const POD: &str = "apiVersion: v1
+kind: Pod
+metadata: { name: first, uid: 11111111-1111-4111-8111-111111111111 }
+spec:
+  containers:
+    - { name: main, image: none, volumeMounts: [{ name: scratch, mountPath: /scratch }] }
+  volumes: [{ name: scratch, emptyDir: { medium: Memory, sizeLimit: 16Mi } }]
+";
+const VOLUME: &str =
+    "/var/lib/volhost/pods/11111111-1111-4111-8111-111111111111/volumes/kubernetes.io~empty-dir/scratch";
+
+/// Runs a command that must succeed, and returns its output.
+pub(crate) fn succeeds(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Makes the package of the build under test, and returns its path.
+fn package(folder: &Path) -> String {
+    let mut make = Command::new(workspace().join("deploy/deb.sh"));
+    make.arg("--from").arg(artifacts::volhost().parent().unwrap()).arg("--out").arg(folder).arg("--fast");
+    succeeds(&mut make).trim().to_owned()
+}
+
+#[test]
+fn the_package_is_clean_and_its_unit_mounts_a_pod_on_a_fresh_debian() {
+    let folder = tempfile::tempdir().unwrap();
+    let package = package(folder.path());
+    let mut lintian = Command::new("lintian");
+    lintian.args(["--allow-root", "--fail-on", "error,warning", &package]);
+    // Nothing of it is in the package.
+    lintian.env("TMPDIR", folder.path());
+    assert_eq!(succeeds(&mut lintian), "", "lintian finds nothing");
+
+    let root = FreshRoot::new();
+    root.put(Path::new(&package), "/tmp/volhost.deb");
+    root.run(&["dpkg", "--no-triggers", "--install", "/tmp/volhost.deb"]);
+    assert_eq!(root.run(&["systemctl", "is-enabled", "volhost"]).trim(), "enabled");
+    let verified = ["systemd-analyze", "verify", "--man=no", "volhost.service", "volhost-docker.service"];
+    assert_eq!(root.run(&verified), "");
+    root.run(&["volhost", "version", "--client"]);
+
+    let service = unit::Service::start(&root, "/lib/systemd/system/volhost.service");
+    root.write("/etc/volhost/manifests/first.yaml", POD);
+    root.run(&["volhost", "wait", "pod", "default/first"]);
+    assert_eq!(root.run(&["findmnt", "-n", "-o", "FSTYPE", VOLUME]).trim(), "tmpfs");
+    service.wait_plugins();
+    let plugins = root.run(&["volhost", "get", "plugins"]);
+    let listed = std::fs::read_to_string(artifacts::shipped_list()).unwrap();
+    assert_eq!(plugins.lines().skip(1).count(), listed.lines().count(), "{plugins}");
+    // The shipped configuration provisions, and `loop` has a grant.
+    root.run(&["volhost", "volume", "create", "data", "-o", "plugin=loop", "-o", "size=32Mi"]);
+    let images = root.run(&["find", "/var/lib/volhost-loop", "-type", "f", "-printf", "%m\n"]);
+    assert_eq!(images, "600\n", "others may not read an image");
+    root.run(&["volhost", "volume", "rm", "data"]);
+    root.run(&["volhost", "drain"]);
+    service.stop();
+
+    root.write("/var/lib/volhost/kept", "data");
+    root.run(&["dpkg", "--no-triggers", "--purge", "volhost"]);
+    for gone in ["/usr/bin/volhostd", "/etc/volhost/config.toml", "/usr/lib/volhost", "/var/cache/volhost"] {
+        assert!(!root.exists(gone), "{gone} is left");
+    }
+    assert!(root.exists("/var/lib/volhost/kept"), "a purge keeps the volumes' data");
+}
