@@ -26,4 +26,4 @@ mod status;
 mod watch;
 
 pub use server::{ApiServeError, serve};
-pub use socket::{ApiListener, SocketBindError, bind};
+pub use socket::{ApiListener, SocketBindError, bind, bind_for};

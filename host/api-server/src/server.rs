@@ -59,7 +59,7 @@ pub async fn serve(
 ) -> Result<(), ApiServeError> {
     let socket = listener.take_socket().ok_or(ApiServeError::Taken)?;
     let incoming = volhost_grpc_authority::accept(UnixListener::from_std(socket).map_err(ApiServeError::Accept)?);
-    let peers = PeerCheck::for_owner(rustix::process::geteuid().as_raw());
+    let peers = PeerCheck::new(rustix::process::geteuid().as_raw(), listener.has_group());
     let manager = VolumeManagerServer::new(ManagerService::new(handle.clone(), shutdown.clone()))
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(usize::MAX);

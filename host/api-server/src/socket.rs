@@ -20,7 +20,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Mode, OFlags, chmod, flock};
+use nix::unistd::Group;
+use rustix::fs::{AtFlags, CWD, FlockOperation, Gid, Mode, OFlags, chmod, chownat, flock};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use thiserror::Error;
 
@@ -32,6 +33,8 @@ pub const MAX_SOCKET_PATH_BYTES: usize = 107;
 const BACKLOG: i32 = 128;
 /// Only the owner may connect.
 const SOCKET_MODE: u32 = 0o600;
+/// The owner and a group may connect.
+const GROUP_SOCKET_MODE: u32 = 0o660;
 
 /// Why the socket could not be made. Each names the path and the way out.
 #[derive(Debug, Error)]
@@ -67,6 +70,16 @@ pub enum SocketBindError {
         path: String,
         /// The kernel's words.
         source: io::Error,
+    },
+    /// The group that may connect does not exist, or cannot be looked up.
+    #[error(
+        "socket-group: {problem}; make it (groupadd --system {group}), or leave socket-group out so that only root may use the socket"
+    )]
+    Group {
+        /// The group.
+        group: String,
+        /// What is wrong with it.
+        problem: String,
     },
     /// Another process serves it.
     #[error(
@@ -111,6 +124,7 @@ pub enum SocketBindError {
 #[derive(Debug)]
 pub struct ApiListener {
     socket: Option<UnixListener>,
+    has_group: bool,
     path: PathBuf,
     identity: (u64, u64),
     lock_path: PathBuf,
@@ -121,6 +135,11 @@ impl ApiListener {
     /// Where it listens.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether the members of a group may connect too.
+    pub(super) const fn has_group(&self) -> bool {
+        self.has_group
     }
 
     /// The listening socket; none when it was taken before.
@@ -152,6 +171,15 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 /// # Errors
 /// [`SocketBindError`]; nothing that exists is changed then, except that an abandoned socket may be gone.
 pub fn bind(path: &Path) -> Result<ApiListener, SocketBindError> {
+    bind_for(path, None)
+}
+
+/// Makes the socket as [`bind`] does, with mode 0660 for the members of a group, by name or number.
+///
+/// # Errors
+/// [`SocketBindError`], also if there is no such group.
+pub fn bind_for(path: &Path, group: Option<&str>) -> Result<ApiListener, SocketBindError> {
+    let group = group.map(find_group).transpose()?;
     let shown = path.display().to_string();
     let bytes = path.as_os_str().len();
     if bytes > MAX_SOCKET_PATH_BYTES {
@@ -168,9 +196,28 @@ pub fn bind(path: &Path) -> Result<ApiListener, SocketBindError> {
     let lock_path = path.with_file_name(lock_name);
     let lock = lock(&lock_path, &shown)?;
     clear(path, &shown)?;
-    let socket = listen(path, &shown)?;
+    let socket = listen(path, &shown, group)?;
     let identity = identity(path).map_err(|source| SocketBindError::Listen { path: shown, step: "stat", source })?;
-    Ok(ApiListener { socket: Some(socket), path: path.to_path_buf(), identity, lock_path, _lock: lock })
+    Ok(ApiListener {
+        socket: Some(socket),
+        has_group: group.is_some(),
+        path: path.to_path_buf(),
+        identity,
+        lock_path,
+        _lock: lock,
+    })
+}
+
+fn find_group(group: &str) -> Result<Gid, SocketBindError> {
+    let failed = |problem| SocketBindError::Group { group: group.to_owned(), problem };
+    if let Ok(number) = group.parse::<u32>() {
+        return Ok(Gid::from_raw(number));
+    }
+    match Group::from_name(group) {
+        Ok(Some(found)) => Ok(Gid::from_raw(found.gid.as_raw())),
+        Ok(None) => Err(failed(format!("there is no group {group}"))),
+        Err(error) => Err(failed(format!("the group {group} cannot be looked up: {error}"))),
+    }
 }
 
 /// Takes the lock, and writes our process id into the file for the message of a second daemon.
@@ -227,7 +274,7 @@ fn clear(path: &Path, shown: &str) -> Result<(), SocketBindError> {
 
 /// Between `bind` and `listen` the kernel refuses connections, so no client connects before the
 /// mode is set.
-fn listen(path: &Path, shown: &str) -> Result<UnixListener, SocketBindError> {
+fn listen(path: &Path, shown: &str, group: Option<Gid>) -> Result<UnixListener, SocketBindError> {
     let failed = |step| {
         move |error: rustix::io::Errno| SocketBindError::Listen { path: shown.to_owned(), step, source: error.into() }
     };
@@ -240,7 +287,14 @@ fn listen(path: &Path, shown: &str) -> Result<UnixListener, SocketBindError> {
     )
     .map_err(failed("socket"))?;
     rustix::net::bind(&socket, &address).map_err(failed("bind"))?;
-    chmod(path, Mode::from_raw_mode(SOCKET_MODE)).map_err(failed("chmod"))?;
+    let mode = match group {
+        Some(group) => {
+            chownat(CWD, path, None, Some(group), AtFlags::SYMLINK_NOFOLLOW).map_err(failed("chown"))?;
+            GROUP_SOCKET_MODE
+        }
+        None => SOCKET_MODE,
+    };
+    chmod(path, Mode::from_raw_mode(mode)).map_err(failed("chmod"))?;
     rustix::net::listen(&socket, BACKLOG).map_err(failed("listen"))?;
     Ok(UnixListener::from(socket))
 }

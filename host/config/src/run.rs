@@ -72,6 +72,8 @@ pub struct RunConfig {
     pub manifest_grace: Duration,
     /// The unix socket; absolute.
     pub socket: PathBuf,
+    /// The group whose members may use the socket, if there is one.
+    pub socket_group: Option<String>,
     /// This node's name.
     pub node_name: String,
     /// This node's labels. `kubernetes.io/hostname` is always among them.
@@ -162,6 +164,7 @@ pub fn load(
         manifest_grace: given.manifest_grace.map_or(Duration::ZERO, |HumanDuration(time)| time),
         reclaim_grace: given.reclaim_grace.map_or(DEFAULT_RECLAIM_GRACE, |HumanDuration(time)| time),
         socket: absolute("socket", &or_default(given.socket, DEFAULT_SOCKET))?,
+        socket_group: given.socket_group,
         node_name,
         node_labels,
         cache_dir: absolute("cache-dir", &or_default(given.cache_dir, DEFAULT_CACHE_DIR))?,

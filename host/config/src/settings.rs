@@ -41,6 +41,10 @@ pub struct Settings {
     /// The unix socket. On the command line it is the global option `--socket`.
     #[arg(skip)]
     pub socket: Option<PathBuf>,
+    /// Group whose members may use the socket, by name or number: they can do what root can with
+    /// volumes [default: none, root alone]
+    #[arg(long, value_name = "GROUP")]
+    pub socket_group: Option<String>,
     /// This node's name, for node affinity and spec.nodeName [default: the host name]
     #[arg(long, value_name = "NAME")]
     pub node_name: Option<String>,
@@ -158,6 +162,7 @@ impl Settings {
             plugin_registry: self.plugin_registry.or(below.plugin_registry),
             manifest_grace: self.manifest_grace.or(below.manifest_grace),
             socket: self.socket.or(below.socket),
+            socket_group: self.socket_group.or(below.socket_group),
             node_name: self.node_name.or(below.node_name),
             node_label: self.node_label.or(below.node_label),
             cache_dir: self.cache_dir.or(below.cache_dir),

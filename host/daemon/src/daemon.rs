@@ -66,7 +66,7 @@ pub(super) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Da
     };
     let signatures = Signatures::of_folder(config.trusted_keys.as_deref(), config.require_signature)?;
     // The socket first, so that a second daemon on it ends before it changes anything.
-    let listener = volhost_api_server::bind(&config.socket)?;
+    let listener = volhost_api_server::bind_for(&config.socket, config.socket_group.as_deref())?;
     let metrics = match config.metrics_listen {
         Some(address) => Some(MetricsListener::bind(address).await?),
         None => None,

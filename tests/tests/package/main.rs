@@ -64,6 +64,13 @@ fn the_package_is_clean_and_its_unit_mounts_a_pod_on_a_fresh_debian() {
     assert_eq!(root.run(&verified), "");
     root.run(&["volhost", "version", "--client"]);
 
+    // A member of the socket's group, and another user.
+    root.run(&["groupadd", "--system", "volhost-users"]);
+    let config = root
+        .read("/etc/volhost/config.toml")
+        .replace("#socket-group = \"volhost\"", "socket-group = \"volhost-users\"");
+    root.write("/etc/volhost/config.toml", &config);
+
     let service = unit::Service::start(&root, "/lib/systemd/system/volhost.service");
     root.write("/etc/volhost/manifests/first.yaml", POD);
     root.run(&["volhost", "wait", "pod", "default/first"]);
@@ -72,6 +79,14 @@ fn the_package_is_clean_and_its_unit_mounts_a_pod_on_a_fresh_debian() {
     let plugins = root.run(&["volhost", "get", "plugins"]);
     let listed = std::fs::read_to_string(artifacts::shipped_list()).unwrap();
     assert_eq!(plugins.lines().skip(1).count(), listed.lines().count(), "{plugins}");
+    let as_user = |groups: &[&str]| {
+        let mut command = root.command("setpriv");
+        command.args(["--reuid=daemon", "--regid=daemon"]).args(groups).args(["volhost", "get", "pods"]);
+        command
+    };
+    assert!(succeeds(&mut as_user(&["--groups=volhost-users"])).contains("first"));
+    let refused = as_user(&["--clear-groups"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     // The shipped configuration provisions, and `loop` has a grant.
     root.run(&["volhost", "volume", "create", "data", "-o", "plugin=loop", "-o", "size=32Mi"]);
     let images = root.run(&["find", "/var/lib/volhost-loop", "-type", "f", "-printf", "%m\n"]);

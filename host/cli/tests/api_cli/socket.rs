@@ -1,9 +1,9 @@
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-use volhost_api_server::{SocketBindError, bind};
+use volhost_api_server::{SocketBindError, bind, bind_for};
 
 #[test]
 fn only_the_owner_may_open_the_socket() {
@@ -14,6 +14,21 @@ fn only_the_owner_may_open_the_socket() {
     assert!(found.file_type().is_socket());
     assert_eq!(found.permissions().mode() & 0o777, 0o600);
     UnixStream::connect(&path).unwrap();
+}
+
+#[test]
+fn a_group_may_open_the_socket_if_it_exists() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("v.sock");
+    for (group, gid) in [("daemon", None), ("4242", Some(4242))] {
+        let _listener = bind_for(&path, Some(group)).unwrap();
+        let found = fs::symlink_metadata(&path).unwrap();
+        assert_eq!(found.permissions().mode() & 0o777, 0o660);
+        assert!(found.gid() != 0 && gid.is_none_or(|gid| gid == found.gid()), "{}", found.gid());
+    }
+    let text = bind_for(&path, Some("no-such-group")).unwrap_err().to_string();
+    assert!(text.starts_with("socket-group: there is no group no-such-group; make it (groupadd"), "{text}");
+    assert!(!path.exists());
 }
 
 #[test]
