@@ -54,8 +54,9 @@ fn check_template(template: &Map<String, Value>) -> Result<(), FieldError> {
     };
     let spec: k8s::PersistentVolumeClaimSpec =
         serde_json::from_value(written.clone()).map_err(|error| FieldError::other("spec", error.to_string()))?;
-    if let Some(unknown) = unknown_fields(written, &spec, Kind::PersistentVolumeClaim).paths.first() {
-        return Err(FieldError::other(unknown, "is no field of a claim's spec").below("spec"));
+    if let Some(unknown) = unknown_fields(written, &spec, Kind::PersistentVolumeClaim).fields.first() {
+        let meant = unknown.meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+        return Err(FieldError::other(&unknown.path, format!("is no field of a claim's spec{meant}")).below("spec"));
     }
     check_spec(spec)
 }

@@ -39,23 +39,25 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 12] = [
+        Self::Pod,
+        Self::PersistentVolume,
+        Self::PersistentVolumeClaim,
+        Self::ConfigMap,
+        Self::Secret,
+        Self::ServiceAccount,
+        Self::ClusterTrustBundle,
+        Self::CsiDriver,
+        Self::VolumeAttachment,
+        Self::StorageClass,
+        Self::VolumeSnapshot,
+        Self::VolumeSnapshotContent,
+    ];
+
     /// Returns the kind of this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "Pod" => Self::Pod,
-            "PersistentVolume" => Self::PersistentVolume,
-            "PersistentVolumeClaim" => Self::PersistentVolumeClaim,
-            "ConfigMap" => Self::ConfigMap,
-            "Secret" => Self::Secret,
-            "ServiceAccount" => Self::ServiceAccount,
-            "ClusterTrustBundle" => Self::ClusterTrustBundle,
-            "CSIDriver" => Self::CsiDriver,
-            "VolumeAttachment" => Self::VolumeAttachment,
-            "StorageClass" => Self::StorageClass,
-            "VolumeSnapshot" => Self::VolumeSnapshot,
-            "VolumeSnapshotContent" => Self::VolumeSnapshotContent,
-            _ => return None,
-        })
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// Returns Kubernetes' name of it.

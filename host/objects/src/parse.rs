@@ -16,9 +16,10 @@ use volhost_model::{PodUid, SpecName};
 use super::error::{FieldError, ManifestError, shorten};
 use super::key::{DEFAULT_NAMESPACE, Kind, ObjectKey, Origin, derived_uid};
 use super::limits::{OBJECTS_PER_FILE, VOLUMES_PER_POD, check_count};
+use super::nearest::nearest;
 use super::object::{Object, ObjectContent};
 use super::tree::{self, PathStep, TreeNode, TreeValue};
-use super::unknown_fields::{UnknownFields, unknown_fields};
+use super::unknown_fields::{UnknownField, UnknownFields, unknown_fields};
 use super::{claim, csi_driver, ephemeral, keyed, persistent_volume, pod, snapshot, storage_class, volume_attachment};
 use crate::trust_bundle;
 
@@ -27,7 +28,8 @@ use crate::trust_bundle;
 pub struct Parsed {
     /// The objects, in the order of the text.
     pub objects: Vec<Arc<Object>>,
-    /// The ignored parts, with file, line and field: warnings, no errors.
+    /// The ignored parts, with file, line and field, and the field that was probably meant: warnings,
+    /// no errors.
     pub notices: Vec<String>,
     /// Objects that were passed over, with file and line: volhost does not know their kinds.
     pub unknown_kinds: Vec<String>,
@@ -91,8 +93,12 @@ impl ManifestReader {
             };
         }
         let Some(kind) = Kind::from_name(kind_name) else {
-            if let Some(right) = misspelt(kind_name) {
-                return Err(refuse(FieldError::other("kind", format!("{kind_name:?} is not known; write {right}"))));
+            if let Some(right) = misspelt(kind_name, version) {
+                let written = shorten(kind_name);
+                return Err(refuse(FieldError::other(
+                    "kind",
+                    format!("{written:?} is not known; did you mean {right}?"),
+                )));
             }
             self.parsed.unknown_kinds.push(format!(
                 "{}:{}: volhost does not use objects of kind {} ({})",
@@ -115,9 +121,10 @@ impl ManifestReader {
         }
         let object = self.object(node, kind).map_err(refuse)?;
         let line = |path: &str| node.line_of(&tree::steps(path));
-        for path in object.1.paths {
+        for UnknownField { path, meant } in object.1.fields {
+            let meant = meant.map(|meant| format!(" (did you mean {meant}?)")).unwrap_or_default();
             self.parsed.notices.push(format!(
-                "{}:{}: {above}{path}: is no field of a {kind}; ignored",
+                "{}:{}: {above}{path}: is no field of a {kind}; ignored{meant}",
                 self.file,
                 line(&path)
             ));
@@ -262,23 +269,13 @@ impl ManifestReader {
     }
 }
 
-/// The kind that was meant, when only upper and lower case differ.
-fn misspelt(name: &str) -> Option<Kind> {
-    let kinds = [
-        Kind::Pod,
-        Kind::PersistentVolume,
-        Kind::PersistentVolumeClaim,
-        Kind::ConfigMap,
-        Kind::Secret,
-        Kind::ServiceAccount,
-        Kind::ClusterTrustBundle,
-        Kind::CsiDriver,
-        Kind::VolumeAttachment,
-        Kind::StorageClass,
-        Kind::VolumeSnapshot,
-        Kind::VolumeSnapshotContent,
-    ];
-    kinds.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
+/// The kind that was meant: one of the same API group with nearly the same name. Kinds of other
+/// groups, and those with other names, are for other programs.
+fn misspelt(name: &str, version: &str) -> Option<Kind> {
+    let meant = |kind: &Kind| kind.api_version() == version || kind.name().eq_ignore_ascii_case(name);
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(meant).collect();
+    let right = nearest(name, kinds.iter().map(|kind| kind.name()))?;
+    kinds.into_iter().find(|kind| kind.name() == right)
 }
 
 struct ObjectIdentity {

@@ -1,58 +1,110 @@
 //! Fields that a manifest has and its kind lacks: most often a slip of the pen, which Kubernetes'
-//! own tools warn of.
+//! own tools refuse.
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::field_names::field_names;
 use super::key::Kind;
+use super::nearest::nearest;
+use super::tree::{PathStep, path_text};
 
 /// At most this many are named for one object.
 const MAX_NAMED: usize = 20;
 
+/// A field that an object's kind lacks.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct UnknownField {
+    /// Its path; never its value.
+    pub(super) path: String,
+    /// The field that was probably meant.
+    pub(super) meant: Option<&'static str>,
+}
+
 /// Fields that an object's kind lacks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct UnknownFields {
-    /// Their paths; never their values.
-    pub(super) paths: Vec<String>,
+    /// The first of them.
+    pub(super) fields: Vec<UnknownField>,
     /// How many more there are.
     pub(super) more: usize,
 }
 
-/// Paths of the fields of `written` that did not reach `understood`. A volume's source is left out:
-/// it may be one that only a plugin knows, and the populator says so if none does.
-pub(super) fn unknown_fields(written: &Value, understood: &impl Serialize, kind: Kind) -> UnknownFields {
-    let mut found = UnknownFields::default();
+/// The fields of `written` that did not reach `understood`. A source of a volume that Kubernetes
+/// lacks is left out: only a plugin may know it, and the populator says so if none does.
+pub(super) fn unknown_fields<T: Serialize + DeserializeOwned>(
+    written: &Value,
+    understood: &T,
+    kind: Kind,
+) -> UnknownFields {
+    let mut search = Search { kind, path: Vec::new(), found: UnknownFields::default(), names: field_names::<T> };
     if let Ok(understood) = serde_json::to_value(understood) {
-        compare(written, &understood, "", kind, &mut found);
+        search.compare(written, &understood);
     }
-    found
+    search.found
 }
 
-fn compare(written: &Value, understood: &Value, path: &str, kind: Kind, found: &mut UnknownFields) {
-    match (written, understood) {
-        (Value::Object(written), Value::Object(understood)) => {
-            for (key, value) in written.iter().filter(|(_, value)| !value.is_null()) {
-                let dot = if path.is_empty() { "" } else { "." };
-                let below = format!("{path}{dot}{key}");
-                match understood.get(key) {
-                    _ if kind == Kind::Pod && below == "spec.volumes" => {}
-                    Some(same) => compare(value, same, &below, kind, found),
-                    None if may_be_a_source(path, value, kind) => {}
-                    None if found.paths.len() >= MAX_NAMED => found.more += 1,
-                    None => found.paths.push(below),
+/// A walk through an object.
+struct Search {
+    kind: Kind,
+    path: Vec<PathStep>,
+    found: UnknownFields,
+    /// The fields that the kind has at a path.
+    names: fn(&[PathStep]) -> &'static [&'static str],
+}
+
+impl Search {
+    fn compare(&mut self, written: &Value, understood: &Value) {
+        match (written, understood) {
+            (Value::Object(written), Value::Object(understood)) => {
+                for (key, value) in written.iter().filter(|(_, value)| !value.is_null()) {
+                    match understood.get(key) {
+                        Some(same) => self.below(PathStep::Key(key.clone()), value, same),
+                        None if self.may_be_a_source(value) => {}
+                        None => self.note(key),
+                    }
                 }
             }
-        }
-        (Value::Array(written), Value::Array(understood)) => {
-            for (index, (value, same)) in written.iter().zip(understood).enumerate() {
-                compare(value, same, &format!("{path}[{index}]"), kind, found);
+            (Value::Array(written), Value::Array(understood)) => {
+                for (index, (value, same)) in written.iter().zip(understood).enumerate() {
+                    self.below(PathStep::Index(index), value, same);
+                }
             }
+            _ => {}
         }
-        _ => {}
     }
-}
 
-/// An object directly in `spec` can be a PersistentVolume's source.
-fn may_be_a_source(path: &str, value: &Value, kind: Kind) -> bool {
-    kind == Kind::PersistentVolume && path == "spec" && value.is_object()
+    fn below(&mut self, step: PathStep, written: &Value, understood: &Value) {
+        self.path.push(step);
+        self.compare(written, understood);
+        self.path.pop();
+    }
+
+    fn note(&mut self, key: &str) {
+        if self.found.fields.len() >= MAX_NAMED {
+            self.found.more += 1;
+            return;
+        }
+        let meant = nearest(key, (self.names)(&self.path).iter().copied());
+        self.path.push(PathStep::Key(key.to_owned()));
+        self.found.fields.push(UnknownField { path: path_text(&self.path), meant });
+        self.path.pop();
+    }
+
+    /// An object directly in a PersistentVolume's `spec`, or in a pod's volume, can be its source.
+    fn may_be_a_source(&self, value: &Value) -> bool {
+        let is_at = |path: &str| path_text(&self.path) == path;
+        value.is_object()
+            && match self.kind {
+                Kind::PersistentVolume => is_at("spec"),
+                Kind::Pod => match self.path.as_slice() {
+                    [PathStep::Key(spec), PathStep::Key(volumes), PathStep::Index(_)] => {
+                        spec == "spec" && volumes == "volumes"
+                    }
+                    _ => false,
+                },
+                _ => false,
+            }
+    }
 }

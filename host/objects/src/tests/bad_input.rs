@@ -141,7 +141,9 @@ fn what_is_no_object_is_refused() {
         ("kind: Pod\n", "apiVersion: is missing"),
         ("apiVersion: v1\n", "kind: is missing"),
         ("apiVersion: v2\nkind: Pod\n", "\"v2\" has no Pod that volhost knows; write v1"),
-        ("apiVersion: v1\nkind: pod\n", "write Pod"),
+        ("apiVersion: v1\nkind: pod\n", "did you mean Pod?"),
+        ("apiVersion: v1\nkind: ConfigMaps\n", "did you mean ConfigMap?"),
+        ("apiVersion: storage.k8s.io/v1\nkind: StorageClas\n", "did you mean StorageClass?"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", "spec: is missing"),
     ] {
         let message = refusal(text);

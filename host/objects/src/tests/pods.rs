@@ -114,8 +114,33 @@ fn many_documents_and_lists_are_read_and_strangers_are_noted() {
 fn a_slip_of_the_pen_is_noted_with_its_line() {
     let text = pod("a").replace("    volumeMounts:", "    volumeMount: 1\n    volumeMounts:");
     let parsed = parse("test.yaml", &text).unwrap();
-    assert_eq!(parsed.notices, ["test.yaml:7: spec.containers[0].volumeMount: is no field of a Pod; ignored"]);
+    assert_eq!(
+        parsed.notices,
+        ["test.yaml:7: spec.containers[0].volumeMount: is no field of a Pod; ignored (did you mean volumeMounts?)"]
+    );
     assert!(parse("test.yaml", &pod_with("a", "newStorage: {x: 1}")).unwrap().notices.is_empty());
+    // Below a volume, too, where only a source may be another's.
+    let parsed = parse("test.yaml", &pod_with("a", "emptyDir: {sizelimit: 1Mi}")).unwrap();
+    assert!(
+        parsed.notices[0].ends_with(".emptyDir.sizelimit: is no field of a Pod; ignored (did you mean sizeLimit?)")
+    );
+}
+
+#[test]
+fn kinds_of_other_programs_are_no_slip_of_the_pen() {
+    for (version, kind) in [
+        ("v1", "Node"),
+        ("v1", "Service"),
+        ("v1", "PodTemplate"),
+        ("storage.k8s.io/v1", "CSINode"),
+        ("storage.k8s.io/v1", "CSIStorageCapacity"),
+        ("storage.k8s.io/v1", "VolumeAttributesClass"),
+        ("snapshot.storage.k8s.io/v1", "VolumeSnapshotClass"),
+        ("example.org/v1", "Pods"),
+    ] {
+        let parsed = parse("test.yaml", &format!("apiVersion: {version}\nkind: {kind}\n")).unwrap();
+        assert_eq!(parsed.unknown_kinds.len(), 1, "{kind}");
+    }
 }
 
 #[test]
