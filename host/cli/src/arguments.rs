@@ -28,6 +28,7 @@ Look:
 
 Act:
   wait           Wait until a pod's volumes are mounted or unmounted
+  mounts         Print what a container runtime mounts for a pod, in its own words
   apply          Add pods and other objects from a file
   delete         Remove a pod or another object that `apply` added
   drain          Unmount every volume of the node
@@ -100,6 +101,11 @@ pub(super) enum Command {
         after_help = "After the timeout, each volume that has not reached the goal is printed with its state, its step and the reason, and the exit code is 1.\n\nExamples:\n  volhost wait pod default/web\n  volhost wait pod default/web --for unmounted --timeout 30s"
     )]
     Wait(WaitArguments),
+    /// Print what a container runtime mounts for a pod, in its own words
+    #[command(
+        after_help = "Waits until the pod's volumes are mounted, as `wait` does. Raw block volumes are not printed: `volhost describe volume` shows their devices.\n\nExamples:\n  podman run $(volhost mounts pod default/web) IMAGE\n  docker run $(volhost mounts pod default/web -c app -o docker) IMAGE\n  volhost mounts pod default/web -o oci"
+    )]
+    Mounts(MountsArguments),
     /// Show events
     #[command(after_help = "Examples:\n  volhost events -w\n  volhost events --for pod/default/web")]
     Events(EventsArguments),
@@ -362,6 +368,40 @@ pub(super) struct WaitArguments {
     /// How long to wait
     #[arg(long, value_name = "DURATION", default_value = "2m3s")]
     pub(super) timeout: HumanDuration,
+}
+
+/// `mounts`.
+#[derive(Debug, Args)]
+pub(super) struct MountsArguments {
+    /// Whose mounts: a pod's
+    #[arg(hide_possible_values = true, value_name = "pod")]
+    pub(super) kind: PodKind,
+    /// Which: NS/NAME, or NAME in the namespace `default`
+    pub(super) name: String,
+    /// The container, if the pod has several
+    #[arg(short, long, value_name = "CONTAINER")]
+    pub(super) container: Option<String>,
+    /// For which runtime
+    #[arg(short, long, value_name = "RUNTIME", default_value = "podman")]
+    pub(super) output: MountsFormat,
+    /// How long to wait until the volumes are mounted
+    #[arg(long, value_name = "DURATION", default_value = "2m3s")]
+    pub(super) timeout: HumanDuration,
+}
+
+/// For which runtime mounts are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum MountsFormat {
+    /// Options of `podman run`
+    Podman,
+    /// Options of `docker run`
+    Docker,
+    /// Options of `nerdctl run`
+    Nerdctl,
+    /// The `mounts` of an OCI runtime's config.json
+    Oci,
+    /// The `mounts` of a container's configuration for crictl
+    Crictl,
 }
 
 /// `events`.

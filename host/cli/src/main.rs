@@ -31,6 +31,7 @@ mod get;
 mod list;
 mod man;
 mod metrics;
+mod mounts;
 mod names;
 mod output;
 mod plugin;
@@ -109,6 +110,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             Command::Get(arguments) => get::run(&arguments, &socket, output).await,
             Command::Describe(arguments) => describe::run(&arguments, &socket, output).await,
             Command::Wait(arguments) => wait::run(&arguments, &socket, output).await,
+            Command::Mounts(arguments) => mounts::run(&arguments, &socket, output).await,
             Command::Events(arguments) => events::run(&arguments, &socket, output).await,
             Command::Apply(arguments) => apply::run(&arguments, &socket, output).await,
             Command::Delete(arguments) => delete::run(&arguments, &socket, output).await,

@@ -7,13 +7,13 @@ use volhost_tests::wait::eventually;
 use crate::kit::{Host, fails, succeeds};
 
 /// A Docker daemon in the node's mount namespace, with folders of its own and no network.
-struct Engine<'a> {
+pub(crate) struct Engine<'a> {
     host: &'a Host,
     daemon: Child,
 }
 
 impl<'a> Engine<'a> {
-    fn start(host: &'a Host) -> Self {
+    pub(crate) fn start(host: &'a Host) -> Self {
         let engine = Self { host, daemon: Self::spawn(host) };
         engine.wait_ready();
         let image = host.image();
@@ -42,13 +42,13 @@ impl<'a> Engine<'a> {
         assert!(is_ready, "{log}");
     }
 
-    fn docker(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn docker(&self, arguments: &[&str]) -> Command {
         let mut command = self.host.node.inside("docker");
         command.env("DOCKER_HOST", Self::address(self.host)).args(arguments);
         command
     }
 
-    fn ok(&self, arguments: &[&str]) -> String {
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         succeeds(&mut self.docker(arguments))
     }
 

@@ -6,10 +6,10 @@ use std::process::Command;
 use crate::kit::{Host, fails, succeeds};
 
 /// Podman in the node's mount namespace, with folders of its own.
-struct Engine<'a>(&'a Host);
+pub(crate) struct Engine<'a>(&'a Host);
 
 impl<'a> Engine<'a> {
-    fn start(host: &'a Host) -> Self {
+    pub(crate) fn start(host: &'a Host) -> Self {
         let settings = format!(
             "[containers]\ndefault_ulimits=[\"nofile=1024:1024\",\"nproc=4096:4096\"]\n[engine]\nruntime=\"runc\"\ncgroup_manager=\"cgroupfs\"\nevents_logger=\"file\"\n[engine.volume_plugins]\nvolhost=\"{}\"\n",
             Host::SOCKET
@@ -21,7 +21,7 @@ impl<'a> Engine<'a> {
         engine
     }
 
-    fn podman(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn podman(&self, arguments: &[&str]) -> Command {
         let folder = self.0.node.folder();
         let mut command = self.0.node.inside("podman");
         command.env("CONTAINERS_CONF", folder.join("containers.conf"));
@@ -30,7 +30,7 @@ impl<'a> Engine<'a> {
         command
     }
 
-    fn ok(&self, arguments: &[&str]) -> String {
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         succeeds(&mut self.podman(arguments))
     }
 }

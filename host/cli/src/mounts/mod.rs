@@ -1,0 +1,106 @@
+//! `volhost mounts`: what a container runtime has to mount.
+
+mod format;
+
+use std::path::Path;
+
+use volhost_api::pb;
+
+use super::arguments::MountsArguments;
+use super::client::{ANSWER_TIME, Client, within};
+use super::error::CliError;
+use super::names;
+use super::output::Output;
+use super::wait::explain;
+use format::ContainerMount;
+
+/// Waits until the pod's volumes are mounted, and prints one container's mounts.
+///
+/// # Errors
+/// [`CliError::Failed`] if the volumes do not get mounted in time, and if the format cannot say what
+/// the pod asks for; [`CliError::Usage`] if the container is not named and the pod has several.
+pub(super) async fn run(arguments: &MountsArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
+    let pod = names::pod(&arguments.name, None)?;
+    let timeout = arguments.timeout.0;
+    let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1);
+    let mut client = Client::connect(socket).await?;
+    let request = pb::WaitRequest { pod: Some(pod.clone()), timeout_ms };
+    // The daemon enforces the timeout; ours only notices if it does not.
+    let limit = timeout.saturating_add(ANSWER_TIME);
+    let waited = within(limit, socket, client.manager.wait_for_attach_and_mount(request)).await?;
+    if let Some(failure) = waited.failure {
+        return Err(CliError::Failed(explain(&failure, "mounted", timeout)?));
+    }
+    let request = pb::PodRequest { pod: Some(pod) };
+    let volumes = within(ANSWER_TIME, socket, client.manager.get_mounted_volumes_for_pod(request)).await?.volumes;
+    let container = choose(&volumes, arguments.container.as_deref())?;
+    let mounts = of_container(&volumes, container.as_deref());
+    output.line(&format::print(&mounts, arguments.output)?)
+}
+
+/// Returns the container whose mounts are meant; none where no container has any.
+fn choose(volumes: &[pb::MountedVolume], named: Option<&str>) -> Result<Option<String>, CliError> {
+    let mut containers: Vec<&str> =
+        volumes.iter().flat_map(|volume| &volume.container_mounts).map(|mount| mount.container.as_str()).collect();
+    containers.sort_unstable();
+    containers.dedup();
+    match (named, containers.as_slice()) {
+        // One without mounts is not known by name.
+        (Some(named), _) => Ok(Some(named.to_owned())),
+        (None, []) => Ok(None),
+        (None, [one]) => Ok(Some((*one).to_owned())),
+        (None, several) => {
+            Err(CliError::Usage(format!("the pod has several containers: name one with -c: {}", several.join(", "))))
+        }
+    }
+}
+
+/// The container's mounts, those of outer folders first.
+fn of_container(volumes: &[pb::MountedVolume], container: Option<&str>) -> Vec<ContainerMount> {
+    let mut mounts: Vec<ContainerMount> = volumes
+        .iter()
+        .flat_map(|volume| volume.container_mounts.iter().map(move |mount| (volume, mount)))
+        .filter(|(_, mount)| Some(mount.container.as_str()) == container)
+        .map(|(volume, mount)| ContainerMount {
+            source: mount.path.clone(),
+            target: mount.mount_path.clone(),
+            read_only: mount.read_only || volume.read_only,
+            recursive_read_only: mount.recursive_read_only,
+            propagation: mount.propagation.clone(),
+        })
+        .collect();
+    mounts.sort_by_cached_key(|mount| (Path::new(&mount.target).components().count(), mount.target.clone()));
+    mounts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn volume(mounts: &[(&str, &str)]) -> pb::MountedVolume {
+        let mounts = mounts.iter().map(|(container, path)| pb::ContainerMount {
+            container: (*container).to_owned(),
+            mount_path: (*path).to_owned(),
+            ..pb::ContainerMount::default()
+        });
+        pb::MountedVolume { container_mounts: mounts.collect(), ..pb::MountedVolume::default() }
+    }
+
+    #[test]
+    fn a_container_is_named_where_there_are_several() {
+        let pod = [volume(&[("web", "/data"), ("log", "/in")]), volume(&[("web", "/data/cache")])];
+        let refused = choose(&pod, None).unwrap_err();
+        assert_eq!(refused.to_string(), "the pod has several containers: name one with -c: log, web");
+        assert_eq!(choose(&pod, Some("log")).unwrap().as_deref(), Some("log"));
+        assert_eq!(choose(&pod[1..], None).unwrap().as_deref(), Some("web"));
+        assert_eq!(choose(&[volume(&[])], None).unwrap(), None);
+    }
+
+    #[test]
+    fn outer_folders_are_mounted_before_those_inside() {
+        let pod = [volume(&[("web", "/data/deep/er")]), volume(&[("web", "/data")]), volume(&[("web", "/b/a")])];
+        let targets: Vec<String> = of_container(&pod, Some("web")).into_iter().map(|mount| mount.target).collect();
+        assert_eq!(targets, ["/data", "/b/a", "/data/deep/er"]);
+        assert!(of_container(&pod, Some("log")).is_empty());
+    }
+}
