@@ -68,7 +68,7 @@ Exit codes:
 /// volhost mounts pods' volumes on this node; every volume plugin is a sandboxed WebAssembly
 /// component.
 #[derive(Debug, Parser)]
-#[command(name = "volhost", version, disable_version_flag = true, help_template = HELP, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "volhost", version, help_template = HELP, after_help = AFTER_HELP, max_term_width = 100)]
 pub(super) struct Cli {
     /// The daemon's unix socket [env: VOLHOST_SOCKET] [default: /run/volhost/volhost.sock]
     #[arg(long, global = true, value_name = "PATH")]
@@ -260,6 +260,9 @@ pub(super) struct GetArguments {
     /// How to print
     #[arg(short, long, value_name = "FORMAT")]
     pub(super) output: Option<Format>,
+    /// Leave the line with the columns' names out of a table
+    #[arg(long)]
+    pub(super) no_headers: bool,
     /// Keep running and print changes; with -o json one object a line
     #[arg(short, long)]
     pub(super) watch: bool,

@@ -52,6 +52,9 @@ pub(super) async fn run(arguments: &GetArguments, socket: &Path, output: &mut Ou
     }
     let one = arguments.name.is_some() && views.len() == 1;
     let mut printer = Printer::new(kind, arguments.output, output.colour());
+    if arguments.no_headers {
+        printer.table = printer.table.without_header();
+    }
     if arguments.watch {
         return printer.follow(views, watch, &client, output).await;
     }

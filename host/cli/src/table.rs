@@ -81,6 +81,11 @@ impl Table {
         Self { widths: header.iter().map(Cell::width).collect(), header, colour, begun: false }
     }
 
+    /// Leaves the columns' names out: they take no part in the columns' widths.
+    pub(super) fn without_header(self) -> Self {
+        Self { widths: vec![0; self.widths.len()], begun: true, ..self }
+    }
+
     /// The text of these rows, after the header the first time. Columns grow and never shrink, so
     /// that later rows stay below earlier ones.
     pub(super) fn rows(&mut self, rows: &[Vec<Cell>]) -> String {
@@ -135,6 +140,8 @@ mod tests {
 
     #[test]
     fn later_rows_stay_in_their_columns_and_bring_no_second_header() {
+        let rows = [vec![Cell::new("a"), Cell::new("1s")], vec![Cell::new("bb"), Cell::new("2s")]];
+        assert_eq!(Table::new(&["NAME", "AGE"], false).without_header().rows(&rows), "a    1s\nbb   2s\n");
         let mut table = Table::new(&["NAME", "AGE"], false);
         assert_eq!(table.rows(&[vec![Cell::new("abcdef"), Cell::new("1s")]]), "NAME     AGE\nabcdef   1s\n");
         assert_eq!(table.rows(&[vec![Cell::new("a"), Cell::new("2s")]]), "a        2s\n");
