@@ -1,6 +1,6 @@
 //! Turns plugin crates into `.wasm` components that volhost loads.
 //!
-//! Four steps, a module each:
+//! Four steps, a module each (encoding also gives the module a reserve of memory, `reserve`):
 //!
 //! ```text
 //!  workspace            toolchain              build                encode          publish
@@ -31,6 +31,7 @@ pub mod toolchain;
 pub mod workspace;
 
 pub use plugins::{Error, Plugin, Request, build_plugins};
+pub use reserve::ReserveError;
 
 /// The compilation target of every plugin: std without WASI.
 pub const TARGET: &str = "wasm32-unknown-unknown";
