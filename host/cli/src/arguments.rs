@@ -10,6 +10,7 @@ use volhost_model::duration::HumanDuration;
 
 use super::conformance::ConformanceArguments;
 use super::docker::DockerArguments;
+use super::mounts::MountsArguments;
 use super::volume::VolumeCommand;
 
 /// The first page of help: commands in groups, examples, exit codes.
@@ -371,40 +372,6 @@ pub(super) struct WaitArguments {
     /// How long to wait
     #[arg(long, value_name = "DURATION", default_value = "2m3s")]
     pub(super) timeout: HumanDuration,
-}
-
-/// `mounts`.
-#[derive(Debug, Args)]
-pub(super) struct MountsArguments {
-    /// Whose mounts: a pod's
-    #[arg(hide_possible_values = true, value_name = "pod")]
-    pub(super) kind: PodKind,
-    /// Which: NS/NAME, or NAME in the namespace `default`
-    pub(super) name: String,
-    /// The container, if the pod has several
-    #[arg(short, long, value_name = "CONTAINER")]
-    pub(super) container: Option<String>,
-    /// For which runtime
-    #[arg(short, long, value_name = "RUNTIME", default_value = "podman")]
-    pub(super) output: MountsFormat,
-    /// How long to wait until the volumes are mounted
-    #[arg(long, value_name = "DURATION", default_value = "2m3s")]
-    pub(super) timeout: HumanDuration,
-}
-
-/// For which runtime mounts are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum MountsFormat {
-    /// Options of `podman run`
-    Podman,
-    /// Options of `docker run`
-    Docker,
-    /// Options of `nerdctl run`
-    Nerdctl,
-    /// The `mounts` of an OCI runtime's config.json
-    Oci,
-    /// The `mounts` of a container's configuration for crictl
-    Crictl,
 }
 
 /// `events`.

@@ -38,8 +38,8 @@ pub enum EncodeError {
     },
 }
 
-/// Wraps `module`, with a reserve of memory, into a component and validates the result. The same module always gives the same
-/// bytes.
+/// Wraps `module`, with a reserve of memory, into a component and validates the result. The same
+/// module always gives the same bytes.
 ///
 /// # Errors
 /// When `module` is not a core module, carries no contract, or does not fit it.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::arguments::MountsFormat;
+use super::MountsFormat;
 use crate::error::CliError;
 use crate::structured::pretty_json;
 

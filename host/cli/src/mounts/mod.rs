@@ -4,15 +4,51 @@ mod format;
 
 use std::path::Path;
 
+use clap::{Args, ValueEnum};
 use volhost_api::pb;
+use volhost_model::duration::HumanDuration;
 
-use super::arguments::MountsArguments;
+use super::arguments::PodKind;
 use super::client::{ANSWER_TIME, Client, within};
 use super::error::CliError;
 use super::names;
 use super::output::Output;
 use super::wait::explain;
 use format::ContainerMount;
+
+/// `mounts`.
+#[derive(Debug, Args)]
+pub(super) struct MountsArguments {
+    /// Whose mounts: a pod's
+    #[arg(hide_possible_values = true, value_name = "pod")]
+    pub(super) kind: PodKind,
+    /// Which: NS/NAME, or NAME in the namespace `default`
+    pub(super) name: String,
+    /// The container, if the pod has several
+    #[arg(short, long, value_name = "CONTAINER")]
+    pub(super) container: Option<String>,
+    /// For which runtime
+    #[arg(short, long, value_name = "RUNTIME", default_value = "podman")]
+    pub(super) output: MountsFormat,
+    /// How long to wait until the volumes are mounted
+    #[arg(long, value_name = "DURATION", default_value = "2m3s")]
+    pub(super) timeout: HumanDuration,
+}
+
+/// For which runtime mounts are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum MountsFormat {
+    /// Options of `podman run`
+    Podman,
+    /// Options of `docker run`
+    Docker,
+    /// Options of `nerdctl run`
+    Nerdctl,
+    /// The `mounts` of an OCI runtime's config.json
+    Oci,
+    /// The `mounts` of a container's configuration for crictl
+    Crictl,
+}
 
 /// Waits until the pod's volumes are mounted, and prints one container's mounts.
 ///
