@@ -72,9 +72,15 @@ impl ImageStores for LinuxKernel {
         // No other thread copies or releases it meanwhile.
         let _lock = lock_file(image)?;
         let file = open_backing(file_fd(image)?, false).map_err(failed)?;
-        let size = look_closer(&file, "", self.ids()).map_err(failed)?.size().max(bytes);
-        // It sets the size, too, when all of it is there, and takes nothing otherwise.
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size).map_err(failed)?;
+        let before = look_closer(&file, "", self.ids()).map_err(failed)?.size();
+        let size = before.max(bytes);
+        check_room(&file, size).map_err(failed)?;
+        // It sets the size, too.
+        if let Err(errno) = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size) {
+            // Others have taken the room meanwhile. Some file systems keep what there was of it.
+            let _ = rustix::fs::ftruncate(&file, before);
+            return Err(failed(errno));
+        }
         rustix::fs::fsync(&file).map_err(failed)?;
         Ok(size)
     }
@@ -188,6 +194,16 @@ fn sync_folder(folder: BorrowedFd<'_>) -> std::result::Result<(), Errno> {
 }
 
 /// Gives back the room of what reads as a hole.
+/// `NOSPC` if the file system cannot have a file of this size without holes. Asked before its blocks
+/// are taken: a file system takes all that it has before it fails, and meanwhile nothing else on the
+/// node can write to it.
+fn check_room(file: &impl AsFd, size: u64) -> rustix::io::Result<()> {
+    let taken = u64::try_from(rustix::fs::fstat(file)?.st_blocks).unwrap_or_default().saturating_mul(STAT_BLOCK);
+    let room = rustix::fs::fstatvfs(file)?;
+    let room = room.f_bavail.saturating_mul(room.f_frsize);
+    if size.saturating_sub(taken) > room { Err(Errno::NOSPC) } else { Ok(()) }
+}
+
 fn release_holes(file: &File) -> std::result::Result<(), Errno> {
     let size = rustix::fs::seek(file, SeekFrom::End(0))?;
     let mut at = 0;

@@ -2,6 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 use tonic::{Code, Status};
 use volhost_proto::csi::*;
@@ -113,11 +116,46 @@ fn a_volume_is_made_as_its_class_says_and_what_cannot_be_is_refused_whole() {
         assert!(refused.message().len() < 600 && refused.details().is_empty(), "{refused}");
     }
     assert_eq!(taken(&host, "pvc"), there);
-    // More than any disk has: nothing of it is left.
+    // More than any disk has: nothing of it is left, and nothing else on the disk ever lacks room.
+    let room = Room::watch(&host);
     let request = CreateVolumeRequest { name: "huge".to_owned(), ..wanted("huge", 8 << 40, mount_of("ext4", 1)) };
     let huge = CreateVolumeRequest { mutable_parameters: map(FULL), ..request };
     assert_eq!(code(host.create(huge)), Code::ResourceExhausted);
+    let (first, least) = room.end();
+    assert!(least > first / 2, "{least} of {first} bytes");
     assert_eq!(host.images(), ["pvc"]);
+}
+
+/// Looks again and again at how much room the disk with the images has.
+struct Room {
+    is_over: Arc<AtomicBool>,
+    looking: JoinHandle<(u64, u64)>,
+}
+
+impl Room {
+    fn watch(host: &Host) -> Self {
+        let (folder, is_over) = (host.node.folder().join("disk"), Arc::new(AtomicBool::new(false)));
+        let ended = Arc::clone(&is_over);
+        let room = move || {
+            let room = rustix::fs::statvfs(&folder).unwrap();
+            room.f_bavail * room.f_frsize
+        };
+        let first = room();
+        let looking = std::thread::spawn(move || {
+            let mut least = first;
+            while !ended.load(Ordering::Relaxed) {
+                least = least.min(room());
+            }
+            (first, least)
+        });
+        Self { is_over, looking }
+    }
+
+    /// The room at first, and the least there was.
+    fn end(self) -> (u64, u64) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.looking.join().unwrap()
+    }
 }
 
 #[test]
