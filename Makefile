@@ -10,7 +10,7 @@ crates = $(if $(wildcard $(1)/*/Cargo.toml),$(shell awk -F'"' '/^name *=/ && !se
 
 # Everything one command needs is built by one call of cargo: asked for one package alone, it gives the dependencies the features of that one,
 # and compiles them once more for the next.
-BUILD := -p volhost -p volhostd -p volhost-plugin-build
+BUILD := -p volhost -p volhostd -p volhost-controller -p volhost-plugin-build
 
 # Cargo's profile: `make install PROFILE=dev` installs what `make build` builds.
 PROFILE := dev
@@ -30,7 +30,7 @@ setup: ## install what is missing on this machine (Debian packages, the wasm tar
 binaries: setup
 	cargo build --profile $(PROFILE) $(BUILD)
 
-build: binaries ## build the command line and the daemon: target/debug/volhost, target/debug/volhostd
+build: binaries ## build the programs: target/debug/volhost, volhostd and volhost-controller
 
 # Where `make install` installs: DESTDIR is the root of the machine.
 DESTDIR ?=
@@ -75,7 +75,7 @@ miri: ## run the unit tests of model and core under miri (needs nightly Rust wit
 
 bench: BUILD := -p volhost-plugin-build
 bench: plugins fixtures ## run the benchmarks on a release build
-	cargo build --release -p volhost -p volhostd
+	cargo build --release -p volhost -p volhostd -p volhost-controller
 	cargo bench -p volhost-tests
 	FILES=$${FILES:-1000000} cargo bench -p volhost-kernel --bench ownership
 

@@ -40,7 +40,7 @@ cd "$(dirname "$0")/.."
 
 # Cargo's target folder is above that of the profile; plugins are always in the checkout's.
 list=$(dirname "$from")/shipped-plugins.sha256
-for needed in "$from/volhost" "$from/volhostd"; do
+for needed in "$from/volhost" "$from/volhostd" "$from/volhost-controller"; do
     [ -f "$needed" ] || fail "$needed is not built; run make install, or give its folder with --from"
 done
 [ -f "$list" ] || fail "$list, the list of the plugins, is missing; run make plugins"
@@ -58,7 +58,7 @@ put_text() { # FILE PLACE
     chmod 0644 "$destdir$2"
 }
 
-for program in volhost volhostd; do
+for program in volhost volhostd volhost-controller; do
     put 0755 "$from/$program" "$prefix/bin/$program"
     "${STRIP:-strip}" --strip-unneeded --remove-section=.comment --remove-section=.note "$destdir$prefix/bin/$program"
 done

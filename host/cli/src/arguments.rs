@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use volhost_config::{ColorChoice, CsiServeArguments, RunArguments, with_variables};
+use volhost_config::{
+    ColorChoice, ControllerArguments, CsiProbeArguments, CsiServeArguments, RunArguments, with_variables,
+};
 use volhost_model::duration::HumanDuration;
 
 use super::conformance::ConformanceArguments;
@@ -41,6 +43,8 @@ Act:
 Serve and extend:
   run            Run the daemon
   csi-serve      Serve a plugin as a CSI driver; needs no daemon
+  csi-probe      Ask a CSI driver whether it is ready, as a liveness probe
+  controller     Create, attach and grow a CSI driver's volumes in a Kubernetes cluster
   docker         Serve named volumes to Docker and Podman
   plugin         Write, build, test, try, inspect and distribute plugins; needs no daemon
   conformance    Run the conformance suite against a plugin, on the real kernel; needs no daemon
@@ -87,6 +91,8 @@ pub(super) struct Cli {
 pub(super) enum Command {
     Run(Box<RunArguments>),
     CsiServe(Box<CsiServeArguments>),
+    CsiProbe(CsiProbeArguments),
+    Controller(Box<ControllerArguments>),
     /// List pods, volumes, plugins, drivers or operations
     #[command(
         after_help = "Examples:\n  volhost get pods\n  volhost get volumes -n default -o wide\n  volhost get pod default/web -o yaml\n  volhost get operations -w"

@@ -6,7 +6,7 @@
 //! | [`arguments`] | what can be typed, and the help that teaches it |
 //! | [`client`] | the connection, and words for when there is none |
 //! | [`error`] | failures and their exit codes |
-//! | [`serve`] | `run` and `csi-serve`: becomes `volhostd` |
+//! | [`serve`] | `run`, `csi-serve`, `controller` and `csi-probe`: becomes `volhostd` or `volhost-controller` |
 //! | [`list`] | objects as the API streams them, by kind |
 //! | [`columns`], [`table`], [`format`] | what is printed |
 //! | the others | one command each, named as it is typed |
@@ -91,6 +91,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
     let environment = EnvironmentVariables::of_process();
     match cli.command {
         Command::Run(_) | Command::CsiServe(_) => return Err(serve::become_daemon()),
+        Command::Controller(_) | Command::CsiProbe(_) => return Err(serve::become_controller()),
         Command::Completions { shell } => return completions::print(shell, output),
         Command::Man { dir } => return man::write(dir.as_deref(), output),
         Command::Plugin { command } => {
@@ -125,6 +126,8 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             Command::Version { .. } => version::print(&socket, output).await,
             Command::Run(_)
             | Command::CsiServe(_)
+            | Command::Controller(_)
+            | Command::CsiProbe(_)
             | Command::Completions { .. }
             | Command::Man { .. }
             | Command::Plugin { .. }

@@ -131,3 +131,61 @@ pub fn with_variables(run: clap::Command) -> clap::Command {
         argument.help(help)
     })
 }
+
+/// Create, attach and grow the volumes of a CSI driver in a Kubernetes cluster
+///
+/// Does what the sidecars external-provisioner, external-attacher and external-resizer do. Run as
+/// many replicas as you like: the one that holds the Lease works.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  volhost controller --csi unix:///csi/csi.sock\n\nIn a pod, it uses the service account; elsewhere, the kubeconfig file of --kubeconfig or KUBECONFIG."
+)]
+pub struct ControllerArguments {
+    /// The driver's socket: unix:///csi/csi.sock
+    #[arg(long, value_name = "ENDPOINT", env = "CSI_ENDPOINT")]
+    pub csi: CsiEndpoint,
+    /// The kubeconfig file [default: the service account, or KUBECONFIG]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The namespace of the Lease [default: that of the service account or kubeconfig]
+    #[arg(long, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// How long another replica waits before it replaces one that does not answer
+    #[arg(long, value_name = "DURATION", default_value = "15s")]
+    pub lease_duration: HumanDuration,
+    /// How long a call of the driver may take
+    #[arg(long, value_name = "DURATION", default_value = "1m")]
+    pub timeout: HumanDuration,
+    /// How many objects of a kind are worked on at once
+    #[arg(long, value_name = "NUMBER", default_value = "100", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: u16,
+    /// The file system of volumes whose class names none
+    #[arg(long, value_name = "TYPE", default_value = "")]
+    pub default_fstype: String,
+    /// Pass the names of the claim and the volume to the driver
+    #[arg(long)]
+    pub extra_create_metadata: bool,
+    /// Require the topology of the selected node alone
+    #[arg(long)]
+    pub strict_topology: bool,
+    /// Format of the log lines on standard error: text or json
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+    /// What is logged: error, warn, info, debug, trace, or levels by module
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub log_level: LogFilter,
+}
+
+/// Ask a CSI driver whether it is ready, as a liveness probe
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The exit code is 0 if the driver answers that it is ready.\n\nExample:\n  volhost csi-probe --csi unix:///csi/csi.sock"
+)]
+pub struct CsiProbeArguments {
+    /// The driver's socket: unix:///csi/csi.sock
+    #[arg(long, value_name = "ENDPOINT", env = "CSI_ENDPOINT")]
+    pub csi: CsiEndpoint,
+    /// How long the answer may take
+    #[arg(long, value_name = "DURATION", default_value = "5s")]
+    pub timeout: HumanDuration,
+}

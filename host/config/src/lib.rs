@@ -22,7 +22,9 @@ mod settings;
 mod socket;
 mod values;
 
-pub use arguments::{ColorChoice, CsiServeArguments, RunArguments, with_variables};
+pub use arguments::{
+    ColorChoice, ControllerArguments, CsiProbeArguments, CsiServeArguments, RunArguments, with_variables,
+};
 pub use csi_endpoint::{CsiEndpoint, CsiEndpointError};
 pub use environment::{EnvironmentVariables, variable};
 pub use error::ConfigError;

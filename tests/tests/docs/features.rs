@@ -37,9 +37,10 @@ fn features(arguments: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
 
 /// Libraries of the command line that the process that mounts must not link: what they do is not
 /// needed to serve volumes.
-const NOT_IN_THE_DAEMON: [&str; 12] = [
+const NOT_IN_THE_DAEMON: [&str; 13] = [
     "clap_complete",
     "clap_mangen",
+    "kube",
     "ratatui",
     "rustls",
     "toml_edit",
@@ -54,7 +55,8 @@ const NOT_IN_THE_DAEMON: [&str; 12] = [
 
 #[test]
 fn the_tests_run_the_programs_that_users_build() {
-    let built = features(&["--package", "volhost", "--package", "volhostd", "--edges", "normal,no-proc-macro"]);
+    let programs = ["--package", "volhost", "--package", "volhostd", "--package", "volhost-controller"];
+    let built = features(&[&programs[..], &["--edges", "normal,no-proc-macro"]].concat());
     let tested = features(&["--workspace", "--edges", "normal,dev,no-proc-macro"]);
     assert!(built.keys().any(|package| package.starts_with("wasmtime ")), "the programs' libraries are listed");
     let is_known = |package: &str| RICHER.iter().any(|(name, _)| package.split(' ').next() == Some(*name));

@@ -22,6 +22,15 @@ pub(crate) struct Driver {
 impl Driver {
     /// Serves the driver `NAME.test`, and waits until the kubelet has registered it.
     pub(crate) fn start(name: &str, arguments: &[&str]) -> Self {
+        Self::start_as(name, arguments, false)
+    }
+
+    /// The same, for a driver whose volumes a controller attaches.
+    pub(crate) fn start_attached(name: &str, arguments: &[&str]) -> Self {
+        Self::start_as(name, &[&["--enable-attach"], arguments].concat(), true)
+    }
+
+    fn start_as(name: &str, arguments: &[&str], attach: bool) -> Self {
         let cluster = Cluster::shared();
         let driver = format!("{name}.test");
         let registry = cluster.registry().display().to_string();
@@ -35,7 +44,7 @@ impl Driver {
             "apiVersion: storage.k8s.io/v1
 kind: CSIDriver
 metadata: {{ name: {driver} }}
-spec: {{ attachRequired: false, podInfoOnMount: true, fsGroupPolicy: File, volumeLifecycleModes: [Persistent] }}
+spec: {{ attachRequired: {attach}, podInfoOnMount: true, fsGroupPolicy: File, volumeLifecycleModes: [Persistent] }}
 "
         ));
         started.wait_registered();
@@ -61,7 +70,7 @@ spec: {{ attachRequired: false, podInfoOnMount: true, fsGroupPolicy: File, volum
     }
 
     /// The folder of its images.
-    fn images(&self) -> std::path::PathBuf {
+    pub(crate) fn images(&self) -> std::path::PathBuf {
         self.cluster.node().folder().join("disk").join(&self.name)
     }
 

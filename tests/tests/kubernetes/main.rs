@@ -9,6 +9,8 @@
     reason = "tests may panic"
 )]
 
+mod controller;
+mod controllers;
 mod deploy;
 mod kit;
 mod volumes;

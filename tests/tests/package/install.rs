@@ -31,6 +31,7 @@ fn everything_is_installed_below_the_prefix_and_a_configuration_is_kept() {
     for (file, mode) in [
         ("bin/volhost", 0o755),
         ("bin/volhostd", 0o755),
+        ("bin/volhost-controller", 0o755),
         ("lib/volhost/plugins/empty-dir.wasm", 0o644),
         ("lib/volhost/shipped-plugins.sha256", 0o644),
         ("lib/systemd/system/volhost-docker.service", 0o644),
@@ -57,7 +58,7 @@ fn plugins_that_the_list_does_not_name_are_not_installed() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("target");
     fs::create_dir_all(target.join("debug")).unwrap();
-    for program in ["volhost", "volhostd"] {
+    for program in ["volhost", "volhostd", "volhost-controller"] {
         std::os::unix::fs::symlink(built().join(program), target.join("debug").join(program)).unwrap();
     }
     let root = folder.path().join("root");

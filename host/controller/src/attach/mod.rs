@@ -1,0 +1,230 @@
+//! VolumeAttachments, as external-attacher does.
+//!
+//! ```text
+//!  attachment --> finalizers --> ControllerPublishVolume --> status.attached
+//!  deleted    --> ControllerUnpublishVolume --> finalizer removed --> gone
+//! ```
+//!
+//! # Guarantees
+//! - The attachment and its volume have a finalizer before the driver is called: neither is gone
+//!   while the driver may still have the volume attached.
+//! - An attachment that is deleted is detached, also if attaching it never succeeded: an attempt
+//!   whose outcome is unknown may have attached it.
+
+mod failure;
+mod status;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use tracing::{info, warn};
+use volhost_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
+
+use crate::access;
+use crate::caches::Caches;
+use crate::driver::{Can, Driver};
+use crate::finalizers::{self, FIELD_MANAGER};
+use crate::provision::read_secret;
+use failure::AttachError;
+
+/// The annotation with the node's id as the driver knows it: the CSINode may be gone when the
+/// volume is detached.
+const NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
+
+/// The finalizer of attachments of this driver and of their volumes.
+pub(crate) fn finalizer(driver: &str) -> String {
+    let name: String =
+        driver.chars().map(|one| if one.is_ascii_alphanumeric() || one == '-' { one } else { '-' }).collect();
+    // A finalizer's name may not end with a dash.
+    let end = if name.ends_with('-') { "X" } else { "" };
+    format!("external-attacher/{name}{end}")
+}
+
+/// Attaches and detaches volumes.
+pub(crate) struct Attacher {
+    client: Client,
+    driver: Arc<Driver>,
+    caches: Caches,
+    finalizer: String,
+}
+
+impl Attacher {
+    /// An attacher.
+    pub(crate) fn new(client: Client, driver: Arc<Driver>, caches: Caches) -> Self {
+        let finalizer = finalizer(driver.name());
+        Self { client, driver, caches, finalizer }
+    }
+
+    /// Whether the attachment is one of this driver.
+    pub(crate) fn is_ours(&self, attachment: &VolumeAttachment) -> bool {
+        attachment.spec.attacher == self.driver.name()
+    }
+
+    /// Works on an attachment. Returns whether nothing is left to do.
+    pub(crate) async fn work(&self, name: &str) -> bool {
+        let Some(attachment) = self.caches.attachment(name).filter(|attachment| self.is_ours(attachment)) else {
+            return true;
+        };
+        let is_deleted = attachment.metadata.deletion_timestamp.is_some();
+        let is_attached = attachment.status.as_ref().is_some_and(|status| status.attached);
+        let worked = match (is_deleted, is_attached) {
+            (true, _) if !finalizers::has(&attachment.metadata, &self.finalizer) => return true,
+            (false, true) => return true,
+            (true, _) => self.detach(name, &attachment).await,
+            (false, false) => self.attach(name, &attachment).await,
+        };
+        let Err(error) = worked else { return true };
+        warn!(attachment = name, node = attachment.spec.node_name, "{error}");
+        if let Err(unsaid) = self.patch_status(name, &status::failed(&attachment, is_deleted, &error)).await {
+            warn!(attachment = name, "the error is not in the attachment's status: {unsaid}");
+        }
+        false
+    }
+
+    async fn attach(&self, name: &str, attachment: &VolumeAttachment) -> Result<(), AttachError> {
+        if !self.driver.can(Can::PublishUnpublishVolume) {
+            // Kubernetes waits for the status even where there is nothing to do.
+            return self.patch_status(name, &status::attached(Default::default())).await.map_err(AttachError::Write);
+        }
+        let volume = self.volume(attachment)?;
+        let csi = self.source(&volume)?;
+        let node = attachment.spec.node_name.as_str();
+        let node_id = self.node_id(node).ok_or_else(|| AttachError::NoNode(node.to_owned()))?;
+        self.protect(name, attachment, &volume, &node_id).await.map_err(AttachError::Write)?;
+        let spec = volume.spec.clone().unwrap_or_default();
+        let mode = access::mode(
+            spec.access_modes.as_deref().unwrap_or_default(),
+            self.driver.can(Can::SingleNodeMultiWriter),
+        )?;
+        let is_block = spec.volume_mode.as_deref() == Some("Block");
+        let fs_type = csi.fs_type.clone().unwrap_or_default();
+        let flags = spec.mount_options.unwrap_or_default();
+        let request = ControllerPublishVolumeRequest {
+            volume_id: csi.volume_handle.clone(),
+            node_id,
+            volume_capability: Some(access::capability(mode, is_block, &fs_type, &flags)),
+            readonly: self.driver.can(Can::PublishReadonly) && csi.read_only == Some(true),
+            secrets: read_secret(&self.client, csi.controller_publish_secret_ref.as_ref()).await?,
+            volume_context: csi.volume_attributes.into_iter().flatten().collect(),
+        };
+        let answer = self.driver.client().controller_publish_volume(self.driver.request(request)).await;
+        let answer = answer.map_err(|source| AttachError::Attach { source: Box::new(source) })?;
+        let context = answer.into_inner().publish_context;
+        self.patch_status(name, &status::attached(context.into_iter().collect())).await.map_err(AttachError::Write)?;
+        info!(attachment = name, node, volume = volume.metadata.name, "a volume is attached");
+        Ok(())
+    }
+
+    async fn detach(&self, name: &str, attachment: &VolumeAttachment) -> Result<(), AttachError> {
+        if self.driver.can(Can::PublishUnpublishVolume) {
+            let volume = self.volume(attachment)?;
+            let csi = self.source(&volume)?;
+            let node = attachment.spec.node_name.as_str();
+            let annotated = attachment.metadata.annotations.as_ref().and_then(|all| all.get(NODE_ID)).cloned();
+            let node_id =
+                annotated.or_else(|| self.node_id(node)).ok_or_else(|| AttachError::NoNode(node.to_owned()))?;
+            let request = ControllerUnpublishVolumeRequest {
+                volume_id: csi.volume_handle.clone(),
+                node_id,
+                secrets: read_secret(&self.client, csi.controller_publish_secret_ref.as_ref()).await?,
+            };
+            let answer = self.driver.client().controller_unpublish_volume(self.driver.request(request)).await;
+            answer.map_err(|source| AttachError::Detach { source: Box::new(source) })?;
+            info!(attachment = name, node, volume = volume.metadata.name, "a volume is detached");
+        }
+        let patch = finalizers::patch(&attachment.metadata, &[&self.finalizer], &[]);
+        let api = Api::<VolumeAttachment>::all(self.client.clone());
+        match api.patch(name, &parameters(), &Patch::Merge(patch)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(error) => Err(AttachError::Write(error)),
+        }
+    }
+
+    /// Removes the finalizer from a volume that is deleted and attached nowhere. Returns whether
+    /// nothing is left to do.
+    pub(crate) async fn release(&self, volume: &PersistentVolume) -> bool {
+        let name = volume.metadata.name.as_deref().unwrap_or_default();
+        if volume.metadata.deletion_timestamp.is_none() || !finalizers::has(&volume.metadata, &self.finalizer) {
+            return true;
+        }
+        if self.caches.attachment_of(name).is_some() {
+            // The end of the attachment leads here again.
+            return true;
+        }
+        let patch = finalizers::patch(&volume.metadata, &[&self.finalizer], &[]);
+        let api = Api::<PersistentVolume>::all(self.client.clone());
+        match api.patch(name, &parameters(), &Patch::Merge(patch)).await {
+            Ok(_) => true,
+            Err(kube::Error::Api(status)) if status.code == 404 => true,
+            Err(error) => {
+                warn!(volume = name, "the finalizer of attachments cannot be removed: {error}");
+                false
+            }
+        }
+    }
+
+    /// Writes both finalizers and the node's id, as far as they are missing.
+    async fn protect(
+        &self,
+        name: &str,
+        attachment: &VolumeAttachment,
+        volume: &PersistentVolume,
+        node_id: &str,
+    ) -> Result<(), kube::Error> {
+        if !finalizers::has(&volume.metadata, &self.finalizer) {
+            let patch = finalizers::patch(&volume.metadata, &[], &[&self.finalizer]);
+            let api = Api::<PersistentVolume>::all(self.client.clone());
+            api.patch(volume.metadata.name.as_deref().unwrap_or_default(), &parameters(), &Patch::Merge(patch)).await?;
+        }
+        let annotated = attachment.metadata.annotations.as_ref().and_then(|all| all.get(NODE_ID));
+        if !finalizers::has(&attachment.metadata, &self.finalizer) || annotated.map(String::as_str) != Some(node_id) {
+            let mut patch = finalizers::patch(&attachment.metadata, &[], &[&self.finalizer]);
+            if let Some(metadata) = patch.get_mut("metadata").and_then(serde_json::Value::as_object_mut) {
+                metadata.insert("annotations".to_owned(), serde_json::json!({ NODE_ID: node_id }));
+            }
+            let api = Api::<VolumeAttachment>::all(self.client.clone());
+            api.patch(name, &parameters(), &Patch::Merge(patch)).await?;
+        }
+        Ok(())
+    }
+
+    fn volume(&self, attachment: &VolumeAttachment) -> Result<Arc<PersistentVolume>, AttachError> {
+        let name = attachment.spec.source.persistent_volume_name.as_deref().ok_or(AttachError::NoName)?;
+        self.caches.volume(name).ok_or_else(|| AttachError::NoVolume(name.to_owned()))
+    }
+
+    fn source(&self, volume: &PersistentVolume) -> Result<CSIPersistentVolumeSource, AttachError> {
+        let csi = volume.spec.as_ref().and_then(|spec| spec.csi.clone());
+        csi.filter(|csi| csi.driver == self.driver.name())
+            .ok_or_else(|| AttachError::OtherDriver(volume.metadata.name.clone().unwrap_or_default()))
+    }
+
+    fn node_id(&self, node: &str) -> Option<String> {
+        let csi_node = self.caches.csi_node(node)?;
+        csi_node.spec.drivers.iter().find(|one| one.name == self.driver.name()).map(|one| one.node_id.clone())
+    }
+
+    async fn patch_status(&self, name: &str, status: &serde_json::Value) -> Result<(), kube::Error> {
+        let api = Api::<VolumeAttachment>::all(self.client.clone());
+        api.patch_status(name, &parameters(), &Patch::Merge(status)).await.map(drop)
+    }
+}
+
+fn parameters() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_finalizer_is_that_of_the_upstream_attacher() {
+        assert_eq!(finalizer("loop.volhost.io"), "external-attacher/loop-volhost-io");
+        assert_eq!(finalizer("a.b_"), "external-attacher/a-b-X");
+    }
+}

@@ -1,0 +1,154 @@
+//! The objects of the cluster, kept by watches.
+//!
+//! The last known objects stay while the API server does not answer.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
+use kube::core::PartialObjectMeta;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::reflector::{ObjectRef, Store, store};
+use kube::runtime::watcher::{Config, Event, watcher};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use tracing::warn;
+
+/// The caches.
+#[derive(Debug, Clone)]
+pub(crate) struct Caches {
+    claims: Store<PersistentVolumeClaim>,
+    volumes: Store<PersistentVolume>,
+    classes: Store<StorageClass>,
+    csi_nodes: Store<CSINode>,
+    nodes: Option<Store<PartialObjectMeta<Node>>>,
+    attachments: Store<VolumeAttachment>,
+}
+
+/// What is called with each object that was added, changed or deleted (then with `true`).
+pub(crate) type OnChange<K> = Box<dyn Fn(&K, bool) + Send>;
+
+/// What is called with changes.
+pub(crate) struct Handlers {
+    /// Of claims.
+    pub(crate) claims: OnChange<PersistentVolumeClaim>,
+    /// Of volumes.
+    pub(crate) volumes: OnChange<PersistentVolume>,
+    /// Of attachments.
+    pub(crate) attachments: OnChange<VolumeAttachment>,
+}
+
+impl Caches {
+    /// Starts the watches. Needs a tokio runtime. Nodes are watched only for a driver whose volumes
+    /// some nodes cannot reach.
+    pub(crate) fn start(client: &Client, topology: bool, handlers: Handlers) -> Self {
+        Self {
+            claims: watch(client, handlers.claims),
+            volumes: watch(client, handlers.volumes),
+            classes: watch(client, Box::new(|_, _| {})),
+            csi_nodes: watch(client, Box::new(|_, _| {})),
+            nodes: topology.then(|| watch(client, Box::new(|_, _| {}))),
+            attachments: watch(client, handlers.attachments),
+        }
+    }
+
+    /// Waits until all objects are known. Returns false if a watch has ended, which it does not.
+    pub(crate) async fn wait_ready(&self) -> bool {
+        let nodes = async {
+            match &self.nodes {
+                Some(nodes) => nodes.wait_until_ready().await.is_ok(),
+                None => true,
+            }
+        };
+        let others = tokio::try_join!(
+            self.claims.wait_until_ready(),
+            self.volumes.wait_until_ready(),
+            self.classes.wait_until_ready(),
+            self.csi_nodes.wait_until_ready(),
+            self.attachments.wait_until_ready(),
+        );
+        others.is_ok() && nodes.await
+    }
+
+    /// The claim of this name.
+    pub(crate) fn claim(&self, namespace: &str, name: &str) -> Option<Arc<PersistentVolumeClaim>> {
+        self.claims.get(&ObjectRef::new(name).within(namespace))
+    }
+
+    /// The claims for which this holds.
+    pub(crate) fn has_claim(&self, predicate: impl Fn(&PersistentVolumeClaim) -> bool) -> bool {
+        self.claims.find(predicate).is_some()
+    }
+
+    /// The volume of this name.
+    pub(crate) fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
+        self.volumes.get(&ObjectRef::new(name))
+    }
+
+    /// The class of this name.
+    pub(crate) fn class(&self, name: &str) -> Option<Arc<StorageClass>> {
+        self.classes.get(&ObjectRef::new(name))
+    }
+
+    /// What the drivers of this node have registered.
+    pub(crate) fn csi_node(&self, name: &str) -> Option<Arc<CSINode>> {
+        self.csi_nodes.get(&ObjectRef::new(name))
+    }
+
+    /// What the drivers of all nodes have registered.
+    pub(crate) fn csi_nodes(&self) -> Vec<Arc<CSINode>> {
+        self.csi_nodes.state()
+    }
+
+    /// The node of this name.
+    pub(crate) fn node(&self, name: &str) -> Option<Arc<PartialObjectMeta<Node>>> {
+        self.nodes.as_ref()?.get(&ObjectRef::new(name))
+    }
+
+    /// All nodes.
+    pub(crate) fn nodes(&self) -> Vec<Arc<PartialObjectMeta<Node>>> {
+        self.nodes.as_ref().map(Store::state).unwrap_or_default()
+    }
+
+    /// The attachment of this name.
+    pub(crate) fn attachment(&self, name: &str) -> Option<Arc<VolumeAttachment>> {
+        self.attachments.get(&ObjectRef::new(name))
+    }
+
+    /// An attachment of this volume.
+    pub(crate) fn attachment_of(&self, volume: &str) -> Option<Arc<VolumeAttachment>> {
+        self.attachments.find(|attachment| attachment.spec.source.persistent_volume_name.as_deref() == Some(volume))
+    }
+}
+
+fn watch<K>(client: &Client, on_change: OnChange<K>) -> Store<K>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K::DynamicType: Clone + Debug + Default + Eq + Hash + Send + Sync + Unpin,
+{
+    let (reader, writer) = store();
+    let kind = K::plural(&K::DynamicType::default()).into_owned();
+    let (api, known) = (Api::<K>::all(client.clone()), reader.clone());
+    tokio::spawn(async move {
+        // Who has written which field is never asked, and is the largest part of many objects.
+        let stream = watcher(api, Config::default())
+            .default_backoff()
+            .modify(|object| object.managed_fields_mut().clear())
+            .reflect(writer);
+        let mut stream = std::pin::pin!(stream);
+        while let Some(event) = stream.next().await {
+            match event {
+                Ok(Event::Apply(object)) => on_change(&object, false),
+                Ok(Event::Delete(object)) => on_change(&object, true),
+                // Only now all that was listed can be read from the cache.
+                Ok(Event::InitDone) => known.state().iter().for_each(|object| on_change(object, false)),
+                Ok(Event::Init | Event::InitApply(_)) => {}
+                Err(error) => warn!(kind, "the API server's objects cannot be watched now: {error}"),
+            }
+        }
+    });
+    reader
+}

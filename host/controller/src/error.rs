@@ -1,0 +1,58 @@
+//! Why the controller could not start, or ended early.
+
+use std::io;
+use std::path::PathBuf;
+
+use kube::config::{InferConfigError, KubeconfigError};
+use thiserror::Error;
+
+use crate::driver::DriverError;
+use crate::lease::LeaseLost;
+
+/// Why the controller could not start, or ended early.
+#[derive(Debug, Error)]
+pub(crate) enum ControllerError {
+    /// The log cannot be set up.
+    #[error(transparent)]
+    Telemetry(#[from] volhost_telemetry::TelemetryError),
+    /// The machine has no name.
+    #[error(transparent)]
+    Config(#[from] volhost_config::ConfigError),
+    /// There is no runtime or no signal handler.
+    #[error("cannot start threads: {0}")]
+    Runtime(#[source] io::Error),
+    /// The kubeconfig file cannot be used.
+    #[error("cannot use the kubeconfig file {path}: {source}")]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: KubeconfigError,
+    },
+    /// No file was named, and there is no service account.
+    #[error("no API server is known; run in a pod with a service account, or give --kubeconfig: {0}")]
+    NoCluster(#[source] InferConfigError),
+    /// The client refuses the configuration.
+    #[error("cannot make a client of the API server: {0}")]
+    Client(#[source] kube::Error),
+    /// The driver answers wrongly.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// Another replica may work now.
+    #[error(transparent)]
+    Lease(#[from] LeaseLost),
+    /// A watch has ended, which only a defect of this program can cause.
+    #[error("a watch ended")]
+    Watch,
+}
+
+impl ControllerError {
+    /// The exit code: 2 for what the operator has to change, otherwise 1.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Kubeconfig { .. } | Self::NoCluster(_) | Self::Client(_) => 2,
+            _ => 1,
+        }
+    }
+}

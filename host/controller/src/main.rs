@@ -1,0 +1,67 @@
+//! `volhost-controller`: creates, attaches and grows the volumes of one CSI driver in a Kubernetes
+//! cluster, in place of the sidecars that CSI drivers are deployed with.
+//!
+//! ```text
+//!  API server --watches--> caches --keys--> queues --workers (leader alone)--> CSI driver
+//!      ^                                                  |
+//!      '---- volumes, finalizers, statuses, events -------'
+//! ```
+//!
+//! Any number of replicas run, and one holds the Lease. It alone calls the driver and writes. It
+//! also keeps a journal of creations in the Lease: see [`lease`].
+//!
+//! | module | its job |
+//! |---|---|
+//! | [`arguments`] | the command line |
+//! | [`run`] | from the start to the end |
+//! | [`driver`] | the CSI driver: capabilities, calls, which errors are final |
+//! | [`caches`] | the objects of the cluster, kept by watches |
+//! | [`queue`] | which object is next, and when one that failed is tried again |
+//! | [`lease`], [`journal`] | which replica works, and which volumes it may have begun to create |
+//! | [`events`] | events on the objects |
+//! | [`access`], [`quantity`], [`finalizers`] | access modes, sizes and lists of finalizers |
+//! | [`provision`] | claims to volumes, and the end of volumes |
+//! | [`attach`] | VolumeAttachments |
+//! | [`resize`] | claims that ask for more |
+//! | [`snapshots`] | the custom resources of snapshots |
+//! | [`probe`] | `csi-probe`: whether a driver is ready |
+#![forbid(unsafe_code)]
+
+mod access;
+mod arguments;
+mod attach;
+mod caches;
+mod driver;
+mod error;
+mod events;
+mod finalizers;
+mod journal;
+mod lease;
+mod probe;
+mod provision;
+mod quantity;
+mod queue;
+mod resize;
+mod run;
+mod snapshots;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use arguments::{Cli, Command};
+
+/// Runs until SIGTERM, SIGINT or the loss of the Lease, and reports a failure on standard error.
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Controller(arguments) => run::run(*arguments),
+        Command::CsiProbe(arguments) => probe::run(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Which object is next. An object that failed is tried again after a delay that doubles.
+//!
+//! # Guarantees
+//! - One worker at a time has an object.
+//! - A queue that is stopped hands nothing out, and waits for what was handed out.
+//! - An object that changes while a worker has it is handed out again.
+//! - An object that failed is not handed out before its delay is over, unless what the user wants
+//!   of it has changed: its fingerprint differs.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The delay after the first failure: as upstream's sidecars.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+/// The longest delay: as upstream's sidecars.
+const LONGEST_DELAY: Duration = Duration::from_secs(300);
+
+/// A queue of the keys of objects.
+#[derive(Debug)]
+pub(crate) struct WorkQueue<K> {
+    state: Mutex<State<K>>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State<K> {
+    ready: VecDeque<K>,
+    /// The same as in `ready`.
+    queued: HashSet<K>,
+    running: HashSet<K>,
+    /// Changed while a worker had them.
+    again: HashSet<K>,
+    failures: HashMap<K, u32>,
+    delayed: BTreeSet<(Instant, K)>,
+    fingerprints: HashMap<K, u64>,
+}
+
+impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> WorkQueue<K> {
+    /// An empty queue.
+    pub(crate) fn new() -> Self {
+        let state = State {
+            ready: VecDeque::new(),
+            queued: HashSet::new(),
+            running: HashSet::new(),
+            again: HashSet::new(),
+            failures: HashMap::new(),
+            delayed: BTreeSet::new(),
+            fingerprints: HashMap::new(),
+        };
+        Self { state: Mutex::new(state), changed: Notify::new() }
+    }
+
+    /// The object has changed. `fingerprint` covers what is wanted of it.
+    pub(crate) fn changed(&self, key: K, fingerprint: u64) {
+        let mut state = self.lock();
+        let wanted = state.fingerprints.insert(key.clone(), fingerprint) != Some(fingerprint);
+        if wanted && state.failures.remove(&key).is_some() {
+            state.delayed.retain(|(_, delayed)| *delayed != key);
+        }
+        if !state.failures.contains_key(&key) {
+            state.make_ready(key);
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// The object is to be tried now.
+    pub(crate) fn add(&self, key: K) {
+        self.lock().make_ready(key);
+        self.changed.notify_one();
+    }
+
+    /// The objects of this queue that the predicate names are to be tried now.
+    pub(crate) fn add_known(&self, predicate: impl Fn(&K) -> bool) {
+        let mut state = self.lock();
+        let found: Vec<K> = state.fingerprints.keys().filter(|key| predicate(key)).cloned().collect();
+        found.into_iter().for_each(|key| state.make_ready(key));
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// What the object waited for has happened: it is to be tried now, and its delays are short again.
+    pub(crate) fn retry(&self, key: K) {
+        let mut state = self.lock();
+        if state.failures.remove(&key).is_some() {
+            state.delayed.retain(|(_, delayed)| *delayed != key);
+        }
+        state.make_ready(key);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// The object is gone.
+    pub(crate) fn gone(&self, key: &K) {
+        self.lock().fingerprints.remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn next(&self) -> K {
+        loop {
+            let delay = {
+                let mut state = self.lock();
+                let now = Instant::now();
+                while let Some((at, key)) = state.delayed.first().cloned().filter(|(at, _)| *at <= now) {
+                    state.delayed.remove(&(at, key.clone()));
+                    state.make_ready(key);
+                }
+                if let Some(key) = state.ready.pop_front() {
+                    state.queued.remove(&key);
+                    state.running.insert(key.clone());
+                    return key;
+                }
+                state.delayed.first().map(|(at, _)| *at)
+            };
+            match delay {
+                Some(at) => {
+                    tokio::select! { () = self.changed.notified() => {}, () = tokio::time::sleep_until(at) => {} }
+                }
+                None => self.changed.notified().await,
+            }
+        }
+    }
+
+    fn finish(&self, key: K, failed: bool) {
+        let mut state = self.lock();
+        state.running.remove(&key);
+        let again = state.again.remove(&key);
+        if failed {
+            let failures = state.failures.entry(key.clone()).or_default();
+            let delay = delay(*failures);
+            *failures = failures.saturating_add(1);
+            state.delayed.insert((Instant::now() + delay, key));
+        } else {
+            state.failures.remove(&key);
+            if again {
+                state.make_ready(key);
+            }
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Hands every key to `work`, as many at once as `workers`. `work` returns whether the object
+    /// is done; if not, it is tried again. Returns once `stop` is cancelled and no worker has an
+    /// object any more.
+    pub(crate) async fn run<F, W>(self: Arc<Self>, workers: u16, stop: CancellationToken, work: F)
+    where
+        F: Fn(K) -> W,
+        W: Future<Output = bool> + Send + 'static,
+    {
+        let permits = Arc::new(Semaphore::new(workers.into()));
+        loop {
+            // The semaphore is never closed.
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+            let Some(key) = stop.run_until_cancelled(self.next()).await else { break };
+            let (done, queue) = (work(key.clone()), Arc::clone(&self));
+            tokio::spawn(async move {
+                let done = done.await;
+                queue.finish(key, !done);
+                drop(permit);
+            });
+        }
+        drop(permits.acquire_many(workers.into()).await);
+    }
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    fn make_ready(&mut self, key: K) {
+        if self.running.contains(&key) {
+            self.again.insert(key);
+        } else if self.queued.insert(key.clone()) {
+            self.ready.push_back(key);
+        }
+    }
+}
+
+fn delay(failures: u32) -> Duration {
+    FIRST_DELAY.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_DELAY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_the_longest() {
+        assert_eq!([0, 1, 2, 8, 9, 4000].map(|failures| delay(failures).as_secs()), [1, 2, 4, 256, 300, 300]);
+    }
+
+    #[tokio::test]
+    async fn a_failed_object_waits_unless_what_is_wanted_changes() {
+        let queue = WorkQueue::new();
+        queue.changed("a", 1);
+        queue.changed("a", 1);
+        assert_eq!(queue.next().await, "a");
+        queue.finish("a", true);
+        queue.changed("a", 1);
+        assert!(queue.lock().ready.is_empty());
+        queue.changed("a", 2);
+        assert_eq!(queue.next().await, "a");
+        assert!(queue.lock().delayed.is_empty());
+        // Changed while a worker has it.
+        queue.changed("a", 2);
+        assert!(queue.lock().ready.is_empty());
+        queue.finish("a", false);
+        assert_eq!(queue.next().await, "a");
+    }
+}

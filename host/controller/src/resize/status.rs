@@ -1,0 +1,75 @@
+//! Patches of a claim's status. Conditions are merged by their type.
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use serde_json::{Value, json};
+
+use crate::quantity;
+
+const RESIZING: &str = "Resizing";
+const ON_NODE: &str = "FileSystemResizePending";
+
+/// The driver grows the volume.
+pub(super) fn growing(claim: &PersistentVolumeClaim, to: u64) -> Value {
+    let has = |kind: &str| {
+        claim.status.iter().filter_map(|status| status.conditions.as_ref()).flatten().any(|one| one.type_ == kind)
+    };
+    let mut conditions = Vec::new();
+    if !has(RESIZING) {
+        conditions.push(condition(RESIZING));
+    }
+    json!({
+        "allocatedResources": { "storage": quantity::of_bytes(to) },
+        "allocatedResourceStatuses": { "storage": "ControllerResizeInProgress" },
+        "conditions": conditions,
+    })
+}
+
+/// The driver cannot.
+pub(super) fn infeasible(claim: &PersistentVolumeClaim, to: u64) -> Value {
+    let mut status = growing(claim, to);
+    if let Some(all) = status.as_object_mut() {
+        all.insert("allocatedResourceStatuses".to_owned(), json!({ "storage": "ControllerResizeInfeasible" }));
+        all.remove("conditions");
+    }
+    status
+}
+
+/// The node is to grow the file system.
+pub(super) fn waiting_for_node(bytes: u64) -> Value {
+    json!({
+        "allocatedResources": { "storage": quantity::of_bytes(bytes) },
+        "allocatedResourceStatuses": { "storage": "NodeResizePending" },
+        "conditions": [condition(ON_NODE), without(RESIZING)],
+    })
+}
+
+/// All is done.
+pub(super) fn grown(bytes: u64) -> Value {
+    json!({
+        "capacity": { "storage": quantity::of_bytes(bytes) },
+        "allocatedResources": { "storage": quantity::of_bytes(bytes) },
+        "allocatedResourceStatuses": null,
+        "conditions": [without(RESIZING), without(ON_NODE)],
+    })
+}
+
+/// Whether the claim's sizes and their state are those of this status already.
+pub(super) fn is_already(claim: &PersistentVolumeClaim, status: &Value) -> bool {
+    let Some(now) = claim.status.as_ref() else { return false };
+    ["allocatedResources", "allocatedResourceStatuses", "capacity"].iter().all(|field| {
+        let has = match *field {
+            "allocatedResources" => json!(now.allocated_resources),
+            "allocatedResourceStatuses" => json!(now.allocated_resource_statuses),
+            _ => json!(now.capacity),
+        };
+        status.get(field).is_none_or(|wanted| *wanted == has)
+    })
+}
+
+fn condition(kind: &str) -> Value {
+    json!({ "type": kind, "status": "True", "lastTransitionTime": jiff::Timestamp::now().round(jiff::Unit::Second).ok() })
+}
+
+fn without(kind: &str) -> Value {
+    json!({ "type": kind, "$patch": "delete" })
+}

@@ -1,0 +1,5 @@
+//! Snapshots.
+
+mod types;
+
+pub(crate) use types::{GROUP, VolumeSnapshot, VolumeSnapshotContent, resource};

@@ -1,0 +1,253 @@
+//! A stock cluster without sidecars: `volhost controller` makes, attaches, grows and deletes the
+//! volumes of a driver.
+
+use std::fs;
+
+use volhost_tests::wait::eventually;
+
+use crate::controllers::{Controller, NAMESPACE};
+use crate::kit::Driver;
+
+const AT_DATA: &str = "volumeMounts: [{ name: data, mountPath: /data }]";
+
+/// A driver whose class is `NAME`, and the claims of a test.
+struct Storage {
+    driver: Driver,
+    name: String,
+    size: &'static str,
+}
+
+impl Storage {
+    fn start(name: &str, binding: &str) -> Self {
+        Self::with(name, binding, "ext4", "16Mi")
+    }
+
+    /// With claims of this size, and this file system.
+    fn with(name: &str, binding: &str, fs_type: &str, size: &'static str) -> Self {
+        let topology = format!("{name}.test/node=here");
+        let driver = Driver::start_attached(name, &["--topology", &topology]);
+        driver.cluster.apply(&format!(
+            "apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {{ name: {name} }}
+provisioner: {name}.test
+parameters: {{ csi.storage.k8s.io/fstype: {fs_type}, folder: {} }}
+allowVolumeExpansion: true
+volumeBindingMode: {binding}
+",
+            driver.images().display()
+        ));
+        Self { driver, name: name.to_owned(), size }
+    }
+
+    /// Applies a claim. `more`: further fields of its specification.
+    fn claim(&self, claim: &str, more: &str) {
+        self.driver.cluster.apply(&self.claim_text(claim, more));
+    }
+
+    fn claim_text(&self, claim: &str, more: &str) -> String {
+        claim_of(claim, &self.name, more).replace("16Mi", self.size)
+    }
+
+    fn pod(&self, pod: &str, claim: &str) {
+        let volumes = format!("volumes: [{{ name: data, persistentVolumeClaim: {{ claimName: {claim} }} }}]");
+        self.driver.apply_pod_with(pod, AT_DATA, &volumes);
+        self.driver.cluster.wait_running(pod);
+    }
+
+    /// The names of the driver's PersistentVolumes.
+    fn volumes(&self) -> Vec<String> {
+        let of_driver =
+            format!("{{range .items[?(@.spec.csi.driver==\"{}\")]}}{{.metadata.name}} {{end}}", self.driver.driver());
+        let found = self.driver.cluster.kubectl(&["get", "pv", "-o", &format!("jsonpath={of_driver}")]);
+        found.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// The image files.
+    fn images(&self) -> Vec<String> {
+        let files = fs::read_dir(self.driver.images()).unwrap();
+        files
+            .map(|file| file.unwrap().file_name().display().to_string())
+            .filter(|name| !name.starts_with('.'))
+            .collect()
+    }
+
+    /// Waits until nothing of the driver is left: no PersistentVolume, attachment, image or device.
+    fn assert_gone(&self, controller: &Controller) {
+        let attached = || {
+            let of_driver =
+                format!("{{range .items[?(@.spec.attacher==\"{}\")]}}{{.metadata.name}} {{end}}", self.driver.driver());
+            self.driver.cluster.kubectl(&["get", "volumeattachments", "-o", &format!("jsonpath={of_driver}")])
+        };
+        let is_gone = || {
+            self.volumes().is_empty()
+                && attached().is_empty()
+                && self.images().is_empty()
+                && self.driver.devices.all().is_empty()
+        };
+        let left = || (self.volumes(), attached(), self.images(), self.driver.devices.all());
+        assert!(eventually(is_gone), "{:?}\n{}\n{}", left(), controller.known(), self.driver.served.log());
+    }
+}
+
+fn claim_of(claim: &str, class: &str, more: &str) -> String {
+    format!(
+        "---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{ name: {claim} }}
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: {class}
+  resources: {{ requests: {{ storage: 16Mi }} }}
+  {more}
+"
+    )
+}
+
+#[test]
+fn a_claim_gets_a_volume_that_a_container_writes_to_and_that_is_grown_copied_and_deleted() {
+    // XFS: a mounted ext file system grows only with CAP_SYS_RESOURCE, which not every machine gives.
+    let storage = Storage::with("dynamic", "WaitForFirstConsumer", "xfs", "320Mi");
+    let mut controller = Controller::start(&storage.driver, "dynamic-controller", &[]);
+    let cluster = &storage.driver.cluster;
+    storage.claim("dynamic-claim", "");
+    storage.pod("dynamic-writer", "dynamic-claim");
+    cluster.exec("dynamic-writer", "echo written > /data/word; sync");
+    let volume = cluster.kubectl(&["get", "pvc", "dynamic-claim", "-o", "jsonpath={.spec.volumeName}"]);
+    let affinity = cluster.kubectl(&["get", "pv", &volume, "-o", "jsonpath={.spec.nodeAffinity.required}"]);
+    assert!(affinity.contains("dynamic.test/node"), "{affinity}");
+
+    // While the container runs.
+    let space = || -> u64 {
+        cluster.exec("dynamic-writer", "df -k /data | tail -n 1 | awk '{print $2}'").trim().parse().unwrap()
+    };
+    assert!(space() < 320 << 10);
+    let larger = r#"{"spec":{"resources":{"requests":{"storage":"512Mi"}}}}"#;
+    cluster.kubectl(&["patch", "pvc", "dynamic-claim", "-p", larger]);
+    assert!(
+        eventually(|| {
+            cluster.kubectl(&["get", "pvc", "dynamic-claim", "-o", "jsonpath={.status.capacity.storage}"]) == "512Mi"
+        }),
+        "{}",
+        controller.known()
+    );
+    assert!(space() > 400 << 10, "{}", space());
+
+    // A copy. Its source is not used: images are copied at once only on file systems that share
+    // blocks.
+    cluster.delete_pod("dynamic-writer");
+    let source = "dataSource: { kind: PersistentVolumeClaim, name: dynamic-claim }";
+    let copy = storage.claim_text("dynamic-copy", source).replace("320Mi", "512Mi");
+    cluster.apply(&copy);
+    storage.pod("dynamic-reader", "dynamic-copy");
+    assert_eq!(cluster.exec("dynamic-reader", "cat /data/word"), "written\n");
+    assert_eq!(storage.volumes().len(), 2);
+    cluster.delete_pod("dynamic-reader");
+
+    cluster.kubectl(&["delete", "pvc", "dynamic-claim", "dynamic-copy"]);
+    storage.assert_gone(&controller);
+    controller.assert_permitted();
+    assert!(controller.terminate().success(), "{}", controller.log());
+    // Whoever follows need not wait for the Lease to expire.
+    let holder = cluster.kubectl(&[
+        "get",
+        "lease",
+        "volhost-controller-dynamic.test",
+        "-n",
+        NAMESPACE,
+        "-o",
+        "jsonpath={.spec.holderIdentity}",
+    ]);
+    assert_eq!(holder, "");
+}
+
+#[test]
+fn claims_that_cannot_be_served_say_why_and_delay_no_other() {
+    let storage = Storage::start("refused", "Immediate");
+    let controller = Controller::start(&storage.driver, "refused-controller", &[]);
+    let cluster = &storage.driver.cluster;
+    let folder = storage.driver.images();
+    cluster.apply(&format!(
+        "apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {{ name: refused-parameter }}
+provisioner: refused.test
+parameters: {{ csi.storage.k8s.io/fstype: ext4, folder: {}, colour: red }}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {{ name: refused-secret }}
+provisioner: refused.test
+parameters: {{ csi.storage.k8s.io/provisioner-secret-name: absent, csi.storage.k8s.io/provisioner-secret-namespace: default }}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {{ name: refused-reserved }}
+provisioner: refused.test
+parameters: {{ csi.storage.k8s.io/color: red }}
+",
+        folder.display()
+    ));
+    let selector = "selector: { matchLabels: { disk: fast } }";
+    let clone = "dataSource: { kind: PersistentVolumeClaim, name: nowhere }";
+    let cases = [
+        ("refused-a", "refused-parameter", "", "no such parameter"),
+        ("refused-b", "refused-secret", "", "cannot read Secret default/absent"),
+        ("refused-c", "refused-reserved", "", "csi.storage.k8s.io/color"),
+        ("refused-d", "refused", selector, "Selector is not supported"),
+        ("refused-e", "refused", clone, "the source claim nowhere is not found"),
+    ];
+    for (claim, class, more, _) in cases {
+        cluster.apply(&claim_of(claim, class, more));
+    }
+    storage.claim("refused-good", "");
+    cluster.wait(&["pvc", "refused-good"], "jsonpath={.status.phase}=Bound");
+    for (claim, _, _, reason) in cases {
+        let said = || {
+            let of = format!("involvedObject.name={claim}");
+            let what = "jsonpath={range .items[*]}{.reason} {.message}{\"\\n\"}{end}";
+            cluster.kubectl(&["get", "events", "--field-selector", &of, "-o", what])
+        };
+        let is_said = || said().lines().any(|line| line.starts_with("ProvisioningFailed") && line.contains(reason));
+        assert!(eventually(is_said), "{claim}: {}\n{}", said(), controller.known());
+        cluster.kubectl(&["delete", "pvc", claim]);
+    }
+    cluster.kubectl(&["delete", "pvc", "refused-good"]);
+    storage.assert_gone(&controller);
+}
+
+/// As when the machine of the controller fails: it is killed while volumes are made, and while they
+/// are deleted. Another replica goes on.
+#[test]
+fn a_controller_that_is_killed_is_followed_by_another_and_nothing_is_lost_or_made_twice() {
+    const CLAIMS: usize = 40;
+    let storage = Storage::start("failover", "Immediate");
+    let mut first = Controller::start(&storage.driver, "failover-first", &[]);
+    first.wait_leads();
+    let mut second = Controller::start(&storage.driver, "failover-second", &[]);
+    let cluster = &storage.driver.cluster;
+    let names: Vec<String> = (0..CLAIMS).map(|number| format!("failover-{number}")).collect();
+    let claims: String = names.iter().map(|name| storage.claim_text(name, "")).collect();
+    cluster.apply(&claims);
+    assert!(eventually(|| storage.images().len() > 2), "{}", first.known());
+    first.kill();
+    let made_before = storage.volumes().len();
+    // Claims that the first has begun and that are gone when the second takes over.
+    cluster.kubectl(&["delete", "pvc", "--wait=false", &names[CLAIMS - 1], &names[CLAIMS - 2]]);
+    second.wait_leads();
+    for name in &names[..CLAIMS - 2] {
+        cluster.wait(&["pvc", name], "jsonpath={.status.phase}=Bound");
+    }
+    assert!(eventually(|| storage.volumes().len() == CLAIMS - 2), "{made_before}\n{}", second.known());
+    assert!(eventually(|| storage.images().len() == CLAIMS - 2), "{:?}\n{}", storage.images(), second.known());
+
+    let third = Controller::start(&storage.driver, "failover-third", &[]);
+    let all: Vec<&str> = names[..CLAIMS - 2].iter().map(String::as_str).collect();
+    cluster.kubectl(&[&["delete", "pvc", "--wait=false"], &all[..]].concat());
+    assert!(eventually(|| storage.images().len() < CLAIMS - 2), "{}", second.known());
+    second.kill();
+    third.wait_leads();
+    storage.assert_gone(&third);
+    [&first, &second, &third].into_iter().for_each(Controller::assert_permitted);
+}

@@ -1,0 +1,119 @@
+//! `volhost controller` with the permissions that `deploy/csi` gives it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use volhost_tests::artifacts::{self, workspace};
+use volhost_tests::cluster::Cluster;
+use volhost_tests::wait::eventually;
+
+use crate::kit::Driver;
+
+/// Where `deploy/csi` puts the controller.
+pub(crate) const NAMESPACE: &str = "volhost-csi";
+const ACCOUNT: &str = "volhost-csi-controller";
+
+/// One replica. Dropping it kills it.
+pub(crate) struct Controller {
+    name: String,
+    cluster: Arc<Cluster>,
+    log: PathBuf,
+    process: Option<Child>,
+}
+
+impl Controller {
+    /// Starts a replica for this driver. `name`: of its log and kubeconfig file.
+    pub(crate) fn start(driver: &Driver, name: &str, arguments: &[&str]) -> Self {
+        let cluster = Arc::clone(&driver.cluster);
+        deploy(&cluster, "csi", &[]);
+        let kubeconfig = kubeconfig(&cluster, name);
+        let log = cluster.node().folder().join(format!("{name}.log"));
+        let to = fs::File::create(&log).unwrap();
+        let process = Command::new(artifacts::volhost())
+            .args(["controller", "--namespace", NAMESPACE, "--lease-duration", "5s", "--extra-create-metadata"])
+            .arg(format!("--csi=unix://{}", driver.served.socket().display()))
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(to.try_clone().unwrap())
+            .stderr(to)
+            .spawn()
+            .unwrap();
+        Self { name: name.to_owned(), cluster, log, process: Some(process) }
+    }
+
+    /// Its log until now.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until it has the Lease.
+    pub(crate) fn wait_leads(&self) {
+        assert!(eventually(|| self.log().contains("this replica leads")), "{}: {}", self.name, self.log());
+    }
+
+    /// Kills it, as a machine that fails does.
+    pub(crate) fn kill(&mut self) {
+        let mut process = self.process.take().unwrap();
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
+    /// Asks it to end, as a node that is drained does, and waits for its end.
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
+        let mut process = self.process.take().unwrap();
+        let sent = Command::new("kill").arg(process.id().to_string()).status().unwrap();
+        assert!(sent.success());
+        process.wait().unwrap()
+    }
+
+    /// Checks that the permissions of `deploy/csi` were enough.
+    pub(crate) fn assert_permitted(&self) {
+        let log = self.log();
+        assert!(!log.to_lowercase().contains("forbidden"), "{log}");
+    }
+
+    /// What a failed test shows.
+    pub(crate) fn known(&self) -> String {
+        let kubectl = |arguments: &[&str]| self.cluster.try_kubectl(arguments).unwrap_or_else(|error| error);
+        format!(
+            "{}\n{}\n{}\n{}",
+            kubectl(&["get", "pods,pvc,pv,volumeattachments,leases", "-A"]),
+            kubectl(&["get", "events", "--sort-by=.metadata.creationTimestamp"]),
+            self.name,
+            self.log()
+        )
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// Applies the manifests of this folder in `deploy`. One test at a time: kubectl fails when an object
+/// that it did not find has appeared before it creates it.
+pub(crate) fn deploy(cluster: &Cluster, folder: &str, arguments: &[&str]) {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = workspace().join("deploy").join(folder).display().to_string();
+    cluster.kubectl(&[&["apply", "--validate=strict"], arguments, &["-k", &folder]].concat());
+}
+
+/// A kubeconfig file for the controller's service account.
+fn kubeconfig(cluster: &Cluster, name: &str) -> PathBuf {
+    let token = cluster.kubectl(&["create", "token", ACCOUNT, "-n", NAMESPACE, "--duration=2h"]);
+    let admin = fs::read_to_string(cluster.node().folder().join("admin.kubeconfig")).unwrap();
+    let mut config: serde_json::Value = serde_saphyr::from_str(&admin).unwrap();
+    config["users"][0]["user"] = serde_json::json!({ "token": token.trim() });
+    let path = cluster.node().folder().join(format!("{name}.kubeconfig"));
+    fs::write(&path, config.to_string()).unwrap();
+    path
+}
