@@ -68,9 +68,10 @@ pub(crate) struct Mount {
     /// An attempt to make it ready for other uses has failed on the way: which parts are mounted is
     /// not known.
     pub(crate) parts_unsure: bool,
-    /// The volumes of the pod that it is made of, as far as known.
+    /// The volumes of the pod that it is made of, as far as known. Changed by
+    /// [`ActualState::set_needs`].
     pub(crate) needs: Arc<[NeededVolume]>,
-    /// The name of its folder.
+    /// The name of its folder. Changed by [`ActualState::set_folder`].
     pub(crate) spec_name: SpecName,
     /// It is a device, not a file system.
     pub(crate) block: bool,
@@ -91,11 +92,56 @@ impl Mount {
     }
 }
 
+/// The volumes that a pod has mounts of.
+#[derive(Debug, Default)]
+struct MountsOfPod {
+    volumes: BTreeSet<UniqueVolumeName>,
+    /// The same by the name of their folder, sorted. A vector: most pods have few volumes.
+    folders: Vec<(SpecName, UniqueVolumeName)>,
+    /// Those that are made of other volumes of the pod.
+    made_of_others: BTreeSet<UniqueVolumeName>,
+}
+
+impl MountsOfPod {
+    fn insert(&mut self, volume: &UniqueVolumeName, mount: &Mount) {
+        self.volumes.insert(volume.clone());
+        self.set_needs(volume, !mount.needs.is_empty());
+        if let Err(place) = self.place(&mount.spec_name, volume) {
+            self.folders.insert(place, (mount.spec_name.clone(), volume.clone()));
+        }
+    }
+
+    fn remove(&mut self, volume: &UniqueVolumeName, mount: &Mount) {
+        self.volumes.remove(volume);
+        self.set_needs(volume, false);
+        if let Ok(place) = self.place(&mount.spec_name, volume) {
+            self.folders.remove(place);
+        }
+    }
+
+    fn set_needs(&mut self, volume: &UniqueVolumeName, made_of_others: bool) {
+        if made_of_others {
+            self.made_of_others.insert(volume.clone());
+        } else {
+            self.made_of_others.remove(volume);
+        }
+    }
+
+    fn place(&self, folder: &SpecName, volume: &UniqueVolumeName) -> Result<usize, usize> {
+        self.folders.binary_search_by(|(name, of)| (name, of).cmp(&(folder, volume)))
+    }
+
+    fn in_folder(&self, folder: &SpecName) -> impl Iterator<Item = &UniqueVolumeName> {
+        let from = self.folders.partition_point(|(name, _)| name < folder);
+        self.folders.iter().skip(from).take_while(move |(name, _)| name == folder).map(|(_, volume)| volume)
+    }
+}
+
 /// Volumes, and for each pod the volumes it has a mount of.
 #[derive(Debug, Default)]
 pub(crate) struct ActualState {
     volumes: BTreeMap<UniqueVolumeName, ActualVolume>,
-    by_pod: BTreeMap<PodUid, BTreeSet<UniqueVolumeName>>,
+    by_pod: BTreeMap<PodUid, MountsOfPod>,
     /// The volumes that pods can share, by [`VolumeSpec::source_key`].
     by_source: BTreeMap<String, BTreeSet<UniqueVolumeName>>,
 }
@@ -137,20 +183,21 @@ impl ActualState {
         self.volumes.get_mut(volume)?.mounts.get_mut(pod).map(Box::as_mut)
     }
 
-    /// Puts a mount on a volume that is there.
+    /// Puts a mount on a volume that is there, in place of an earlier one.
     pub(crate) fn insert_mount(&mut self, volume: &UniqueVolumeName, pod: &PodUid, mount: Mount) {
+        self.remove_mount(volume, pod);
         if let Some(entry) = self.volumes.get_mut(volume) {
+            self.by_pod.entry(pod.clone()).or_default().insert(volume, &mount);
             entry.mounts.insert(pod.clone(), Box::new(mount));
-            self.by_pod.entry(pod.clone()).or_default().insert(volume.clone());
         }
     }
 
     /// Takes a mount that is known to be gone off its volume.
     pub(crate) fn remove_mount(&mut self, volume: &UniqueVolumeName, pod: &PodUid) -> Option<Mount> {
         let mount = self.volumes.get_mut(volume)?.mounts.remove(pod)?;
-        if let Some(volumes) = self.by_pod.get_mut(pod) {
-            volumes.remove(volume);
-            if volumes.is_empty() {
+        if let Some(of_pod) = self.by_pod.get_mut(pod) {
+            of_pod.remove(volume, &mount);
+            if of_pod.volumes.is_empty() {
                 self.by_pod.remove(pod);
             }
         }
@@ -202,7 +249,7 @@ impl ActualState {
 
     /// The volumes that `pod` has mounts of, in progress or uncertain included.
     pub(crate) fn volumes_of(&self, pod: &PodUid) -> impl Iterator<Item = &UniqueVolumeName> {
-        self.by_pod.get(pod).into_iter().flatten()
+        self.by_pod.get(pod).into_iter().flat_map(|of_pod| &of_pod.volumes)
     }
 
     /// Whether anything of `pod` is mounted, may be, or is being mounted.
@@ -218,11 +265,40 @@ impl ActualState {
         spec_name: &SpecName,
         volume: &UniqueVolumeName,
     ) -> Option<&UniqueVolumeName> {
-        self.volumes_of(pod).find(|other| {
-            *other != volume
-                && self.volumes.get(*other).is_some_and(|entry| {
-                    entry.plugin == *plugin && entry.mounts.get(pod).is_some_and(|mount| mount.spec_name == *spec_name)
-                })
-        })
+        let is_of_plugin = |other: &UniqueVolumeName| self.volumes.get(other).is_some_and(|of| of.plugin == *plugin);
+        self.in_folder(pod, spec_name).find(|other| *other != volume && is_of_plugin(other))
+    }
+
+    /// The volumes that `pod` has mounts of in folders of this name.
+    pub(crate) fn in_folder(&self, pod: &PodUid, spec_name: &SpecName) -> impl Iterator<Item = &UniqueVolumeName> {
+        self.by_pod.get(pod).into_iter().flat_map(|of_pod| of_pod.in_folder(spec_name))
+    }
+
+    /// The volumes that `pod` has mounts of and that are made of other volumes of it.
+    pub(crate) fn made_of_others(&self, pod: &PodUid) -> impl Iterator<Item = &UniqueVolumeName> {
+        self.by_pod.get(pod).into_iter().flat_map(|of_pod| &of_pod.made_of_others)
+    }
+
+    /// Sets the name of the folder that the mount is in.
+    pub(crate) fn set_folder(&mut self, volume: &UniqueVolumeName, pod: &PodUid, spec_name: &SpecName) {
+        let mount = self.volumes.get_mut(volume).and_then(|volume| volume.mounts.get_mut(pod));
+        if let Some(mount) = mount.filter(|mount| mount.spec_name != *spec_name)
+            && let Some(of_pod) = self.by_pod.get_mut(pod)
+        {
+            of_pod.remove(volume, mount);
+            mount.spec_name = spec_name.clone();
+            of_pod.insert(volume, mount);
+        }
+    }
+
+    /// Sets the volumes of the pod that the mount is made of.
+    pub(crate) fn set_needs(&mut self, volume: &UniqueVolumeName, pod: &PodUid, needs: Arc<[NeededVolume]>) {
+        let mount = self.volumes.get_mut(volume).and_then(|volume| volume.mounts.get_mut(pod));
+        if let Some(mount) = mount
+            && let Some(of_pod) = self.by_pod.get_mut(pod)
+        {
+            of_pod.set_needs(volume, !needs.is_empty());
+            mount.needs = needs;
+        }
     }
 }

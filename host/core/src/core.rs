@@ -17,6 +17,7 @@ mod vanished;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use volhost_model::Pod;
@@ -26,7 +27,7 @@ use crate::actual::ActualState;
 use crate::attaching::AttachPolicy;
 use crate::command::CoreCommand;
 use crate::config::Config;
-use crate::desired::{DesiredState, PodReport, VolumeEntry};
+use crate::desired::{DesiredState, PodEntry, PodReport, VolumeEntry};
 use crate::event::{Event, Time};
 use crate::pending::PendingOperations;
 use crate::waiters::Waiters;
@@ -154,12 +155,19 @@ impl Core {
 
     /// Notes when the pod became ready, and forgets it when nothing of it is left.
     fn settle_pod(&mut self, uid: &PodUid) {
-        let ready = self.is_ready(uid);
+        let desired = self.desired.pod(uid).filter(|_| self.is_desired(uid));
+        let unready = desired.and_then(|entry| self.find_unready(uid, entry));
+        let ready = unready.is_none() && desired.is_some_and(|entry| self.has_every_name(uid, entry));
+        let is_new = desired.is_some_and(|entry| entry.unready.as_ref() != unready);
+        let unready = is_new.then(|| unready.cloned());
         let now = self.now;
         let left = self.actual.has_mounts_of(uid);
         let Some(entry) = self.desired.pod_mut(uid) else {
             return;
         };
+        if let Some(unready) = unready {
+            entry.unready = unready;
+        }
         if entry.reported != PodReport::Exists && !left {
             self.desired.forget(uid);
         } else if !ready {
@@ -181,27 +189,30 @@ impl Core {
 
     /// Every volume the pod uses is resolved and mounted as wanted.
     fn is_ready(&self, uid: &PodUid) -> bool {
-        if !self.is_desired(uid) {
-            return false;
-        }
-        let Some(entry) = self.desired.pod(uid) else {
-            return false;
-        };
-        entry.unresolved.keys().all(|name| self.mounted_under(uid, name).is_some())
-            && entry.volumes.iter().all(|(name, wanted)| self.is_mounted_as_wanted(uid, name, wanted))
-            && self.unaccounted(uid).next().is_none()
+        let desired = self.desired.pod(uid).filter(|_| self.is_desired(uid));
+        desired.is_some_and(|entry| self.find_unready(uid, entry).is_none() && self.has_every_name(uid, entry))
     }
 
-    /// Names the pod's containers use, of which the source says nothing.
-    fn unaccounted(&self, uid: &PodUid) -> impl Iterator<Item = &OuterName> {
-        let entry = self.desired.pod(uid);
-        let used = entry.and_then(|entry| entry.pod.as_ref()).map(|pod| pod.used_volumes.iter());
-        used.into_iter().flatten().filter(move |name| {
-            entry.is_some_and(|entry| {
-                !entry.unresolved.contains_key(*name)
-                    && !entry.volumes.values().any(|wanted| wanted.outer_names.contains(name))
-            })
-        })
+    /// Each name that the pod uses is of a volume it wants, or of one that is mounted and cannot be
+    /// resolved now.
+    fn has_every_name(&self, uid: &PodUid, entry: &PodEntry) -> bool {
+        let mut unresolved = entry.unresolved.keys();
+        entry.unaccounted.is_empty() && unresolved.all(|name| self.mounted_under(uid, name).is_some())
+    }
+
+    /// Returns a volume of the pod that is not mounted as wanted. The search begins with the volume
+    /// that was found last: while a pod's volumes are mounted one after another, each step looks at
+    /// few of them.
+    fn find_unready<'a>(&self, uid: &PodUid, entry: &'a PodEntry) -> Option<&'a UniqueVolumeName> {
+        let is_unready = |name: &UniqueVolumeName, wanted: &VolumeEntry| !self.is_mounted_as_wanted(uid, name, wanted);
+        let Some(last) = &entry.unready else {
+            return entry.volumes.iter().find(|(name, wanted)| is_unready(name, wanted)).map(|(name, _)| name);
+        };
+        let find = |from, to| entry.volumes.range((from, to)).find(|(name, wanted)| is_unready(name, wanted));
+        let again = || entry.volumes.get_key_value(last).filter(|(name, wanted)| is_unready(name, wanted));
+        let after = || find(Bound::Excluded(last), Bound::Unbounded);
+        let before = || find(Bound::Unbounded, Bound::Excluded(last));
+        again().or_else(after).or_else(before).map(|(name, _)| name)
     }
 
     /// The volume that is mounted under this name of the pod, whether or not the name can be

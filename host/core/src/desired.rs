@@ -33,6 +33,12 @@ pub(crate) struct PodEntry {
     pub(crate) volumes: BTreeMap<UniqueVolumeName, Box<VolumeEntry>>,
     /// The wanted volumes that could not be resolved.
     pub(crate) unresolved: BTreeMap<OuterName, Unresolved>,
+    /// The names that its containers use and of which the source says nothing.
+    pub(crate) unaccounted: Vec<OuterName>,
+    /// Some of its volumes are made of others of them.
+    pub(crate) has_needs: bool,
+    /// The volume that was last found not to be mounted as wanted.
+    pub(crate) unready: Option<UniqueVolumeName>,
     /// The time of the first report.
     pub(crate) since: Time,
     /// When its last volume became ready; none while one is not.
@@ -43,6 +49,14 @@ impl PodEntry {
     /// `namespace/name`, or nothing when only the uid is known.
     pub(crate) fn full_name(&self) -> Option<String> {
         self.pod.as_ref().map(|pod| pod.full_name())
+    }
+
+    /// Returns the names that the pod's containers use and that are neither resolved nor
+    /// unresolved.
+    fn unaccounted_of(&self, pod: &Pod) -> Vec<OuterName> {
+        let resolved: BTreeSet<&OuterName> = self.volumes.values().flat_map(|wanted| &wanted.outer_names).collect();
+        let is_known = |name: &&OuterName| self.unresolved.contains_key(*name) || resolved.contains(name);
+        pod.used_volumes.iter().filter(|name| !is_known(name)).cloned().collect()
     }
 }
 
@@ -171,11 +185,15 @@ impl DesiredState {
             reported: PodReport::Nothing,
             volumes: BTreeMap::new(),
             unresolved: BTreeMap::new(),
+            unaccounted: Vec::new(),
+            has_needs: false,
+            unready: None,
             since: now,
             ready_at: None,
         });
-        if entry.pod.is_none() {
-            entry.pod = pod;
+        if let (None, Some(pod)) = (&entry.pod, pod) {
+            entry.unaccounted = entry.unaccounted_of(&pod);
+            entry.pod = Some(pod);
         }
     }
 
@@ -236,6 +254,8 @@ impl DesiredState {
         } else {
             self.waiting.insert(uid.clone());
         }
+        entry.has_needs = entry.volumes.values().any(|wanted| !wanted.volume.needs.is_empty());
+        entry.unaccounted = entry.unaccounted_of(&desired.pod);
         entry.pod = Some(desired.pod);
         entry.reported = PodReport::Exists;
         let dropped: Vec<_> = before.into_keys().collect();
@@ -252,8 +272,10 @@ impl DesiredState {
         };
         entry.reported = PodReport::Gone;
         entry.unresolved.clear();
+        entry.has_needs = false;
         self.waiting.remove(uid);
         let volumes: Vec<_> = std::mem::take(&mut entry.volumes).into_keys().collect();
+        entry.unaccounted = entry.pod.as_ref().map(|pod| entry.unaccounted_of(pod)).unwrap_or_default();
         for name in &volumes {
             self.drop_user(name, uid);
         }

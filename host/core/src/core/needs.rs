@@ -10,7 +10,7 @@ use crate::desired::VolumeEntry;
 impl Core {
     /// Another volume of the pod that is mounted, may be, or is being mounted, is made of this one.
     pub(super) fn is_needed(&self, volume: &UniqueVolumeName, pod: &PodUid) -> bool {
-        let others = self.actual.volumes_of(pod).filter(|other| *other != volume);
+        let others = self.actual.made_of_others(pod).filter(|other| *other != volume);
         others.filter_map(|other| self.actual.mount(other, pod)).any(|mount| needs(mount, volume))
     }
 
@@ -37,7 +37,7 @@ impl Core {
     /// Marks the volumes that are made of this one, which was or may have been mounted or
     /// unmounted.
     pub(super) fn needed_changed(&self, volume: &UniqueVolumeName, pod: &PodUid, turn: &mut Turn) {
-        let Some(entry) = self.desired.pod(pod) else { return };
+        let Some(entry) = self.desired.pod(pod).filter(|entry| entry.has_needs) else { return };
         let above = entry
             .volumes
             .iter()

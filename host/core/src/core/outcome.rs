@@ -78,6 +78,9 @@ impl Core {
         let Some(pod) = &operation.pod_uid else {
             return false;
         };
+        if outcome == OutcomeClass::Done {
+            self.actual.set_folder(&operation.volume, pod, &operation.spec_name);
+        }
         let Some(volume) = self.actual.get_mut(&operation.volume) else {
             return false;
         };
@@ -114,7 +117,6 @@ impl Core {
             mount.spec.clone_from(&operation.spec);
             mount.container_mounts = std::sync::Arc::clone(&operation.container_mounts);
             mount.parts_unsure = false;
-            mount.spec_name = operation.spec_name.clone();
             mount.block = operation.spec.as_deref().is_some_and(VolumeSpec::is_block);
             mount.ready_at = Some(now).filter(|_| !before.is_present()).or(mount.ready_at);
         } else if matches!(operation.kind, OperationKind::Mount { remount: true, .. }) {

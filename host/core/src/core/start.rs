@@ -78,7 +78,7 @@ impl Core {
             // Later changes are not in this operation.
             mount.remount_required = false;
             mount.intact = false;
-            mount.needs = desired.needs;
+            self.actual.set_needs(name, pod, desired.needs);
             return;
         }
         let mount = Mount {

@@ -160,9 +160,9 @@ impl Core {
 
     /// Returns the pod's volume that is mounted for certain in the folder of this name.
     pub fn mounted_in(&self, uid: &PodUid, plugin: &PluginName, spec_name: &SpecName) -> Option<&UniqueVolumeName> {
-        self.actual.volumes_of(uid).find(|name| {
+        self.actual.in_folder(uid, spec_name).find(|name| {
             self.actual.get(name).is_some_and(|volume| volume.plugin == *plugin)
-                && self.actual.mount(name, uid).is_some_and(|mount| mount.is_usable() && mount.spec_name == *spec_name)
+                && self.actual.mount(name, uid).is_some_and(Mount::is_usable)
         })
     }
 
