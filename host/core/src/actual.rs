@@ -9,6 +9,7 @@ use volhost_model::{ContainerMount, NeededVolume, Pod, VolumeSpec};
 
 use crate::compare::is_same_source;
 use crate::event::Time;
+use crate::identity::{ById, PodId, VolumeId};
 use crate::transitions::MountState;
 
 /// A volume that is attached, staged or mounted, or may be, or is being.
@@ -45,7 +46,7 @@ pub(crate) struct ActualVolume {
     pub(crate) refused_size: Option<u64>,
     /// Its pods' mounts, those included that are being made for the first time. Boxed: a map's node
     /// has room for eleven, and a volume has mostly one.
-    pub(crate) mounts: BTreeMap<PodUid, Box<Mount>>,
+    pub(crate) mounts: BTreeMap<PodId, Box<Mount>>,
 }
 
 /// One pod's mount of a volume.
@@ -95,15 +96,15 @@ impl Mount {
 /// The volumes that a pod has mounts of.
 #[derive(Debug, Default)]
 struct MountsOfPod {
-    volumes: BTreeSet<UniqueVolumeName>,
+    volumes: BTreeSet<VolumeId>,
     /// The same by the name of their folder, sorted. A vector: most pods have few volumes.
-    folders: Vec<(SpecName, UniqueVolumeName)>,
+    folders: Vec<(SpecName, VolumeId)>,
     /// Those that are made of other volumes of the pod.
-    made_of_others: BTreeSet<UniqueVolumeName>,
+    made_of_others: BTreeSet<VolumeId>,
 }
 
 impl MountsOfPod {
-    fn insert(&mut self, volume: &UniqueVolumeName, mount: &Mount) {
+    fn insert(&mut self, volume: &VolumeId, mount: &Mount) {
         self.volumes.insert(volume.clone());
         self.set_needs(volume, !mount.needs.is_empty());
         if let Err(place) = self.place(&mount.spec_name, volume) {
@@ -111,7 +112,7 @@ impl MountsOfPod {
         }
     }
 
-    fn remove(&mut self, volume: &UniqueVolumeName, mount: &Mount) {
+    fn remove(&mut self, volume: &VolumeId, mount: &Mount) {
         self.volumes.remove(volume);
         self.set_needs(volume, false);
         if let Ok(place) = self.place(&mount.spec_name, volume) {
@@ -119,7 +120,7 @@ impl MountsOfPod {
         }
     }
 
-    fn set_needs(&mut self, volume: &UniqueVolumeName, made_of_others: bool) {
+    fn set_needs(&mut self, volume: &VolumeId, made_of_others: bool) {
         if made_of_others {
             self.made_of_others.insert(volume.clone());
         } else {
@@ -127,11 +128,11 @@ impl MountsOfPod {
         }
     }
 
-    fn place(&self, folder: &SpecName, volume: &UniqueVolumeName) -> Result<usize, usize> {
+    fn place(&self, folder: &SpecName, volume: &VolumeId) -> Result<usize, usize> {
         self.folders.binary_search_by(|(name, of)| (name, of).cmp(&(folder, volume)))
     }
 
-    fn in_folder(&self, folder: &SpecName) -> impl Iterator<Item = &UniqueVolumeName> {
+    fn in_folder(&self, folder: &SpecName) -> impl Iterator<Item = &VolumeId> {
         let from = self.folders.partition_point(|(name, _)| name < folder);
         self.folders.iter().skip(from).take_while(move |(name, _)| name == folder).map(|(_, volume)| volume)
     }
@@ -140,60 +141,62 @@ impl MountsOfPod {
 /// Volumes, and for each pod the volumes it has a mount of.
 #[derive(Debug, Default)]
 pub(crate) struct ActualState {
-    volumes: BTreeMap<UniqueVolumeName, ActualVolume>,
-    by_pod: BTreeMap<PodUid, MountsOfPod>,
+    volumes: ById<UniqueVolumeName, ActualVolume>,
+    by_pod: ById<PodUid, MountsOfPod>,
     /// The volumes that pods can share, by [`VolumeSpec::source_key`].
-    by_source: BTreeMap<String, BTreeSet<UniqueVolumeName>>,
+    by_source: BTreeMap<String, BTreeSet<VolumeId>>,
 }
 
 impl ActualState {
     /// The volume.
-    pub(crate) fn get(&self, name: &UniqueVolumeName) -> Option<&ActualVolume> {
+    pub(crate) fn get(&self, name: &VolumeId) -> Option<&ActualVolume> {
         self.volumes.get(name)
     }
 
     /// The volume, to be changed; its mounts are added and removed with
     /// [`ActualState::insert_mount`] and [`ActualState::remove_mount`].
-    pub(crate) fn get_mut(&mut self, name: &UniqueVolumeName) -> Option<&mut ActualVolume> {
+    pub(crate) fn get_mut(&mut self, name: &VolumeId) -> Option<&mut ActualVolume> {
         self.volumes.get_mut(name)
     }
 
-    /// Every volume.
-    pub(crate) fn volumes(&self) -> impl Iterator<Item = (&UniqueVolumeName, &ActualVolume)> {
+    /// Every volume, in an order of no meaning.
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = (&VolumeId, &ActualVolume)> {
         self.volumes.iter()
     }
 
-    /// Every volume, to be changed.
-    pub(crate) fn volumes_mut(&mut self) -> impl Iterator<Item = (&UniqueVolumeName, &mut ActualVolume)> {
+    /// Every volume, to be changed, in an order of no meaning.
+    pub(crate) fn volumes_mut(&mut self) -> impl Iterator<Item = (&VolumeId, &mut ActualVolume)> {
         self.volumes.iter_mut()
     }
 
     /// The volume, made by `new` if it is not there.
-    pub(crate) fn entry(&mut self, name: &UniqueVolumeName, new: impl FnOnce() -> ActualVolume) -> &mut ActualVolume {
-        self.volumes.entry(name.clone()).or_insert_with(new)
+    pub(crate) fn entry(&mut self, name: &VolumeId, new: impl FnOnce() -> ActualVolume) -> Option<&mut ActualVolume> {
+        self.volumes.entry(name, new)
     }
 
     /// The mount of `volume` by `pod`.
-    pub(crate) fn mount(&self, volume: &UniqueVolumeName, pod: &PodUid) -> Option<&Mount> {
+    pub(crate) fn mount(&self, volume: &VolumeId, pod: &PodId) -> Option<&Mount> {
         self.volumes.get(volume)?.mounts.get(pod).map(Box::as_ref)
     }
 
     /// The mount of `volume` by `pod`, to be changed.
-    pub(crate) fn mount_mut(&mut self, volume: &UniqueVolumeName, pod: &PodUid) -> Option<&mut Mount> {
+    pub(crate) fn mount_mut(&mut self, volume: &VolumeId, pod: &PodId) -> Option<&mut Mount> {
         self.volumes.get_mut(volume)?.mounts.get_mut(pod).map(Box::as_mut)
     }
 
     /// Puts a mount on a volume that is there, in place of an earlier one.
-    pub(crate) fn insert_mount(&mut self, volume: &UniqueVolumeName, pod: &PodUid, mount: Mount) {
+    pub(crate) fn insert_mount(&mut self, volume: &VolumeId, pod: &PodId, mount: Mount) {
         self.remove_mount(volume, pod);
         if let Some(entry) = self.volumes.get_mut(volume) {
-            self.by_pod.entry(pod.clone()).or_default().insert(volume, &mount);
+            if let Some(of_pod) = self.by_pod.entry(pod, MountsOfPod::default) {
+                of_pod.insert(volume, &mount);
+            }
             entry.mounts.insert(pod.clone(), Box::new(mount));
         }
     }
 
     /// Takes a mount that is known to be gone off its volume.
-    pub(crate) fn remove_mount(&mut self, volume: &UniqueVolumeName, pod: &PodUid) -> Option<Mount> {
+    pub(crate) fn remove_mount(&mut self, volume: &VolumeId, pod: &PodId) -> Option<Mount> {
         let mount = self.volumes.get_mut(volume)?.mounts.remove(pod)?;
         if let Some(of_pod) = self.by_pod.get_mut(pod) {
             of_pod.remove(volume, &mount);
@@ -205,7 +208,7 @@ impl ActualState {
     }
 
     /// Forgets a volume that has no mounts.
-    pub(crate) fn remove(&mut self, name: &UniqueVolumeName) {
+    pub(crate) fn remove(&mut self, name: &VolumeId) {
         if self.volumes.get(name).is_some_and(|volume| volume.mounts.is_empty()) {
             self.set_spec(name, None);
             self.volumes.remove(name);
@@ -213,7 +216,7 @@ impl ActualState {
     }
 
     /// Sets what the volume is, as far as known.
-    pub(crate) fn set_spec(&mut self, name: &UniqueVolumeName, spec: Option<Arc<VolumeSpec>>) {
+    pub(crate) fn set_spec(&mut self, name: &VolumeId, spec: Option<Arc<VolumeSpec>>) {
         let Some(volume) = self.volumes.get_mut(name) else { return };
         let shared = volume.attachable || volume.stageable;
         let key = |spec: Option<&Arc<VolumeSpec>>| spec.map(|spec| spec.source_key()).filter(|_| shared);
@@ -237,10 +240,7 @@ impl ActualState {
     }
 
     /// The volumes that pods can share and whose source is this one.
-    pub(crate) fn with_source(
-        &self,
-        spec: &Arc<VolumeSpec>,
-    ) -> impl Iterator<Item = (&UniqueVolumeName, &ActualVolume)> {
+    pub(crate) fn with_source(&self, spec: &Arc<VolumeSpec>) -> impl Iterator<Item = (&VolumeId, &ActualVolume)> {
         // Building a key costs more than to see that there is none.
         let names = (!self.by_source.is_empty()).then(|| self.by_source.get(&spec.source_key())).flatten();
         let volumes = names.into_iter().flatten().filter_map(|name| Some((name, self.volumes.get(name)?)));
@@ -248,39 +248,39 @@ impl ActualState {
     }
 
     /// The volumes that `pod` has mounts of, in progress or uncertain included.
-    pub(crate) fn volumes_of(&self, pod: &PodUid) -> impl Iterator<Item = &UniqueVolumeName> {
+    pub(crate) fn volumes_of(&self, pod: &PodId) -> impl Iterator<Item = &VolumeId> {
         self.by_pod.get(pod).into_iter().flat_map(|of_pod| &of_pod.volumes)
     }
 
     /// Whether anything of `pod` is mounted, may be, or is being mounted.
-    pub(crate) fn has_mounts_of(&self, pod: &PodUid) -> bool {
-        self.by_pod.contains_key(pod)
+    pub(crate) fn has_mounts_of(&self, pod: &PodId) -> bool {
+        self.by_pod.contains(pod)
     }
 
     /// Another volume of `pod` that occupies the folder which `volume` would use.
     pub(crate) fn folder_taken_by(
         &self,
-        pod: &PodUid,
+        pod: &PodId,
         plugin: &PluginName,
         spec_name: &SpecName,
-        volume: &UniqueVolumeName,
-    ) -> Option<&UniqueVolumeName> {
-        let is_of_plugin = |other: &UniqueVolumeName| self.volumes.get(other).is_some_and(|of| of.plugin == *plugin);
+        volume: &VolumeId,
+    ) -> Option<&VolumeId> {
+        let is_of_plugin = |other: &VolumeId| self.volumes.get(other).is_some_and(|of| of.plugin == *plugin);
         self.in_folder(pod, spec_name).find(|other| *other != volume && is_of_plugin(other))
     }
 
     /// The volumes that `pod` has mounts of in folders of this name.
-    pub(crate) fn in_folder(&self, pod: &PodUid, spec_name: &SpecName) -> impl Iterator<Item = &UniqueVolumeName> {
+    pub(crate) fn in_folder(&self, pod: &PodId, spec_name: &SpecName) -> impl Iterator<Item = &VolumeId> {
         self.by_pod.get(pod).into_iter().flat_map(|of_pod| of_pod.in_folder(spec_name))
     }
 
     /// The volumes that `pod` has mounts of and that are made of other volumes of it.
-    pub(crate) fn made_of_others(&self, pod: &PodUid) -> impl Iterator<Item = &UniqueVolumeName> {
+    pub(crate) fn made_of_others(&self, pod: &PodId) -> impl Iterator<Item = &VolumeId> {
         self.by_pod.get(pod).into_iter().flat_map(|of_pod| &of_pod.made_of_others)
     }
 
     /// Sets the name of the folder that the mount is in.
-    pub(crate) fn set_folder(&mut self, volume: &UniqueVolumeName, pod: &PodUid, spec_name: &SpecName) {
+    pub(crate) fn set_folder(&mut self, volume: &VolumeId, pod: &PodId, spec_name: &SpecName) {
         let mount = self.volumes.get_mut(volume).and_then(|volume| volume.mounts.get_mut(pod));
         if let Some(mount) = mount.filter(|mount| mount.spec_name != *spec_name)
             && let Some(of_pod) = self.by_pod.get_mut(pod)
@@ -292,7 +292,7 @@ impl ActualState {
     }
 
     /// Sets the volumes of the pod that the mount is made of.
-    pub(crate) fn set_needs(&mut self, volume: &UniqueVolumeName, pod: &PodUid, needs: Arc<[NeededVolume]>) {
+    pub(crate) fn set_needs(&mut self, volume: &VolumeId, pod: &PodId, needs: Arc<[NeededVolume]>) {
         let mount = self.volumes.get_mut(volume).and_then(|volume| volume.mounts.get_mut(pod));
         if let Some(mount) = mount
             && let Some(of_pod) = self.by_pod.get_mut(pod)

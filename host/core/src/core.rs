@@ -29,6 +29,7 @@ use crate::command::CoreCommand;
 use crate::config::Config;
 use crate::desired::{DesiredState, PodEntry, PodReport, VolumeEntry};
 use crate::event::{Event, Time};
+use crate::identity::{Names, PodId, VolumeId};
 use crate::pending::PendingOperations;
 use crate::waiters::Waiters;
 
@@ -45,6 +46,8 @@ pub struct Core {
     attaching: AttachPolicy,
     /// The latest time seen: time never runs backwards here, even if the caller's does.
     now: Time,
+    pod_names: Names<PodUid>,
+    volume_names: Names<UniqueVolumeName>,
     desired: DesiredState,
     actual: ActualState,
     pending: PendingOperations,
@@ -57,9 +60,9 @@ pub struct Core {
     attach_failures: BTreeMap<UniqueVolumeName, String>,
     /// Volumes that no pod wants and that stay on the node, for an unresolved volume of a pod may
     /// be one of them.
-    awaited: BTreeSet<UniqueVolumeName>,
+    awaited: BTreeSet<VolumeId>,
     /// Volumes that are not attached because as many of their plugin are as may be.
-    waiting_for_place: BTreeSet<UniqueVolumeName>,
+    waiting_for_place: BTreeSet<VolumeId>,
     sources_synced: bool,
     draining: bool,
     /// The timer that is armed.
@@ -72,9 +75,9 @@ struct Turn {
     /// To be answered by the step.
     commands: Vec<CoreCommand>,
     /// Volumes to reconcile.
-    dirty: BTreeSet<UniqueVolumeName>,
+    dirty: BTreeSet<VolumeId>,
     /// Pods whose status may have changed.
-    changed_pods: BTreeSet<PodUid>,
+    changed_pods: BTreeSet<PodId>,
 }
 
 impl Core {
@@ -83,6 +86,8 @@ impl Core {
         Self {
             attaching: AttachPolicy::all_by_host(config.host_attaches),
             now: 0,
+            pod_names: Names::default(),
+            volume_names: Names::default(),
             desired: DesiredState::default(),
             actual: ActualState::default(),
             pending: PendingOperations::default(),
@@ -154,7 +159,7 @@ impl Core {
     }
 
     /// Notes when the pod became ready, and forgets it when nothing of it is left.
-    fn settle_pod(&mut self, uid: &PodUid) {
+    fn settle_pod(&mut self, uid: &PodId) {
         let desired = self.desired.pod(uid).filter(|_| self.is_desired(uid));
         let unready = desired.and_then(|entry| self.find_unready(uid, entry));
         let ready = unready.is_none() && desired.is_some_and(|entry| self.has_every_name(uid, entry));
@@ -178,24 +183,24 @@ impl Core {
     }
 
     /// Returns the wanted volume of the pod; none while draining.
-    fn wanted(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&VolumeEntry> {
+    fn wanted(&self, uid: &PodId, volume: &VolumeId) -> Option<&VolumeEntry> {
         if self.draining { None } else { self.desired.wanted(uid, volume) }
     }
 
     /// The pod is to be mounted: it exists, and the host does not drain.
-    fn is_desired(&self, uid: &PodUid) -> bool {
+    fn is_desired(&self, uid: &PodId) -> bool {
         !self.draining && self.desired.pod(uid).is_some_and(|entry| entry.reported == PodReport::Exists)
     }
 
     /// Every volume the pod uses is resolved and mounted as wanted.
-    fn is_ready(&self, uid: &PodUid) -> bool {
+    fn is_ready(&self, uid: &PodId) -> bool {
         let desired = self.desired.pod(uid).filter(|_| self.is_desired(uid));
         desired.is_some_and(|entry| self.find_unready(uid, entry).is_none() && self.has_every_name(uid, entry))
     }
 
     /// Each name that the pod uses is of a volume it wants, or of one that is mounted and cannot be
     /// resolved now.
-    fn has_every_name(&self, uid: &PodUid, entry: &PodEntry) -> bool {
+    fn has_every_name(&self, uid: &PodId, entry: &PodEntry) -> bool {
         let mut unresolved = entry.unresolved.keys();
         entry.unaccounted.is_empty() && unresolved.all(|name| self.mounted_under(uid, name).is_some())
     }
@@ -203,8 +208,8 @@ impl Core {
     /// Returns a volume of the pod that is not mounted as wanted. The search begins with the volume
     /// that was found last: while a pod's volumes are mounted one after another, each step looks at
     /// few of them.
-    fn find_unready<'a>(&self, uid: &PodUid, entry: &'a PodEntry) -> Option<&'a UniqueVolumeName> {
-        let is_unready = |name: &UniqueVolumeName, wanted: &VolumeEntry| !self.is_mounted_as_wanted(uid, name, wanted);
+    fn find_unready<'a>(&self, uid: &PodId, entry: &'a PodEntry) -> Option<&'a VolumeId> {
+        let is_unready = |name: &VolumeId, wanted: &VolumeEntry| !self.is_mounted_as_wanted(uid, name, wanted);
         let Some(last) = &entry.unready else {
             return entry.volumes.iter().find(|(name, wanted)| is_unready(name, wanted)).map(|(name, _)| name);
         };
@@ -217,7 +222,7 @@ impl Core {
 
     /// The volume that is mounted under this name of the pod, whether or not the name can be
     /// resolved now.
-    fn mounted_under(&self, uid: &PodUid, name: &OuterName) -> Option<&UniqueVolumeName> {
+    fn mounted_under(&self, uid: &PodId, name: &OuterName) -> Option<&VolumeId> {
         self.actual.volumes_of(uid).find(|volume| {
             let mount = self.actual.mount(volume, uid);
             mount.is_some_and(|mount| mount.is_usable() && mount.outer_names.contains(name))
@@ -225,7 +230,7 @@ impl Core {
     }
 
     /// The volume is mounted as the pod wants it; stale content does not count against it.
-    fn is_mounted_as_wanted(&self, uid: &PodUid, volume: &UniqueVolumeName, wanted: &VolumeEntry) -> bool {
+    fn is_mounted_as_wanted(&self, uid: &PodId, volume: &VolumeId, wanted: &VolumeEntry) -> bool {
         self.actual
             .mount(volume, uid)
             .is_some_and(|mount| mount.is_usable() && !mount.is_outdated(wanted) && !mount.lacks_parts(wanted))
@@ -237,12 +242,12 @@ impl Core {
     }
 
     /// The pod's object.
-    fn pod_object(&self, uid: &PodUid) -> Option<Arc<Pod>> {
+    fn pod_object(&self, uid: &PodId) -> Option<Arc<Pod>> {
         self.desired.pod(uid).and_then(|entry| entry.pod.clone())
     }
 
     /// `namespace/name`, or the uid of a pod of which no more is known.
-    fn pod_name(&self, uid: &PodUid) -> String {
+    fn pod_name(&self, uid: &PodId) -> String {
         self.desired.pod(uid).and_then(|entry| entry.full_name()).unwrap_or_else(|| uid.to_string())
     }
 }

@@ -9,6 +9,7 @@ use volhost_model::{Pod, VolumeSpec};
 use crate::blocked::BlockedReason;
 use crate::compare::is_same_source;
 use crate::event::{DesiredPod, DesiredVolume, OperationId, Time, UnresolvedVolume};
+use crate::identity::{ById, Names, PodId, VolumeId};
 
 /// The report of sources on a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub(crate) struct PodEntry {
     pub(crate) reported: PodReport,
     /// The volumes it wants; empty unless it exists. Boxed: a map's node has room for eleven, and a
     /// pod has mostly few.
-    pub(crate) volumes: BTreeMap<UniqueVolumeName, Box<VolumeEntry>>,
+    pub(crate) volumes: BTreeMap<VolumeId, Box<VolumeEntry>>,
     /// The wanted volumes that could not be resolved.
     pub(crate) unresolved: BTreeMap<OuterName, Unresolved>,
     /// The names that its containers use and of which the source says nothing.
@@ -38,7 +39,7 @@ pub(crate) struct PodEntry {
     /// Some of its volumes are made of others of them.
     pub(crate) has_needs: bool,
     /// The volume that was last found not to be mounted as wanted.
-    pub(crate) unready: Option<UniqueVolumeName>,
+    pub(crate) unready: Option<VolumeId>,
     /// The time of the first report.
     pub(crate) since: Time,
     /// When its last volume became ready; none while one is not.
@@ -46,6 +47,21 @@ pub(crate) struct PodEntry {
 }
 
 impl PodEntry {
+    /// The entry of a pod of which no source has reported anything.
+    const fn found(now: Time) -> Self {
+        Self {
+            pod: None,
+            reported: PodReport::Nothing,
+            volumes: BTreeMap::new(),
+            unresolved: BTreeMap::new(),
+            unaccounted: Vec::new(),
+            has_needs: false,
+            unready: None,
+            since: now,
+            ready_at: None,
+        }
+    }
+
     /// `namespace/name`, or nothing when only the uid is known.
     pub(crate) fn full_name(&self) -> Option<String> {
         self.pod.as_ref().map(|pod| pod.full_name())
@@ -66,7 +82,7 @@ pub(crate) struct Unresolved {
     /// The reason.
     pub(crate) reason: String,
     /// The volume that the name led to when it was last resolved.
-    pub(crate) was: Option<UniqueVolumeName>,
+    pub(crate) was: Option<VolumeId>,
     /// The volume it is, where only its plugin could not be asked.
     pub(crate) spec: Option<Arc<VolumeSpec>>,
     /// The claim it comes by.
@@ -75,7 +91,7 @@ pub(crate) struct Unresolved {
 
 impl Unresolved {
     /// It may be this volume, of which this is known.
-    fn may_be(&self, name: &UniqueVolumeName, known: Option<&Arc<VolumeSpec>>) -> bool {
+    fn may_be(&self, name: &VolumeId, known: Option<&Arc<VolumeSpec>>) -> bool {
         let claim = known.and_then(|known| known.persistent_volume.as_ref()).map(|pv| &pv.claim);
         self.was.as_ref() == Some(name)
             || (self.claim.is_some() && self.claim.as_ref() == claim)
@@ -105,7 +121,7 @@ pub(crate) struct VolumeEntry {
 #[derive(Debug, Default)]
 pub(crate) struct PodChange {
     /// Volumes it wanted before or wants now.
-    pub(crate) volumes: BTreeSet<UniqueVolumeName>,
+    pub(crate) volumes: BTreeSet<VolumeId>,
     /// Outer names whose reason for not being resolved is new.
     pub(crate) new_reasons: Vec<(OuterName, String)>,
     /// The pod's object differs from the one known before.
@@ -115,63 +131,63 @@ pub(crate) struct PodChange {
 /// Pods, and for each volume the pods that want it.
 #[derive(Debug, Default)]
 pub(crate) struct DesiredState {
-    pods: BTreeMap<PodUid, PodEntry>,
-    users: BTreeMap<UniqueVolumeName, BTreeSet<PodUid>>,
+    pods: ById<PodUid, PodEntry>,
+    users: ById<UniqueVolumeName, BTreeSet<PodId>>,
     /// The pods that have an unresolved volume.
-    waiting: BTreeSet<PodUid>,
+    waiting: BTreeSet<PodId>,
 }
 
 impl DesiredState {
     /// The pod's entry.
-    pub(crate) fn pod(&self, uid: &PodUid) -> Option<&PodEntry> {
+    pub(crate) fn pod(&self, uid: &PodId) -> Option<&PodEntry> {
         self.pods.get(uid)
     }
 
     /// The pod's entry, to be changed except for its volumes.
-    pub(crate) fn pod_mut(&mut self, uid: &PodUid) -> Option<&mut PodEntry> {
+    pub(crate) fn pod_mut(&mut self, uid: &PodId) -> Option<&mut PodEntry> {
         self.pods.get_mut(uid)
     }
 
-    /// Every entry.
-    pub(crate) fn pods(&self) -> impl Iterator<Item = (&PodUid, &PodEntry)> {
+    /// Every entry, in an order of no meaning.
+    pub(crate) fn pods(&self) -> impl Iterator<Item = (&PodId, &PodEntry)> {
         self.pods.iter()
     }
 
     /// Returns the wanted volume of the pod.
-    pub(crate) fn wanted(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&VolumeEntry> {
+    pub(crate) fn wanted(&self, uid: &PodId, volume: &VolumeId) -> Option<&VolumeEntry> {
         self.pods.get(uid)?.volumes.get(volume).map(Box::as_ref)
     }
 
     /// Returns the wanted volume of the pod, to be changed.
-    pub(crate) fn wanted_mut(&mut self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&mut VolumeEntry> {
+    pub(crate) fn wanted_mut(&mut self, uid: &PodId, volume: &VolumeId) -> Option<&mut VolumeEntry> {
         self.pods.get_mut(uid)?.volumes.get_mut(volume).map(Box::as_mut)
     }
 
     /// The pods that want the volume.
-    pub(crate) fn users(&self, volume: &UniqueVolumeName) -> impl Iterator<Item = &PodUid> {
+    pub(crate) fn users(&self, volume: &VolumeId) -> impl Iterator<Item = &PodId> {
         self.users.get(volume).into_iter().flatten()
     }
 
     /// Whether a pod has an unresolved volume that may be this one, of which this is known (rule
     /// R2).
-    pub(crate) fn is_awaited(&self, name: &UniqueVolumeName, known: Option<&Arc<VolumeSpec>>) -> bool {
+    pub(crate) fn is_awaited(&self, name: &VolumeId, known: Option<&Arc<VolumeSpec>>) -> bool {
         let entries = self.waiting.iter().filter_map(|uid| self.pods.get(uid));
         entries.flat_map(|entry| entry.unresolved.values()).any(|unresolved| unresolved.may_be(name, known))
     }
 
     /// Whether the pod has an unresolved volume.
-    pub(crate) fn has_unresolved(&self, uid: &PodUid) -> bool {
+    pub(crate) fn has_unresolved(&self, uid: &PodId) -> bool {
         self.waiting.contains(uid)
     }
 
-    /// Every wanted volume with its users.
-    pub(crate) fn volumes(&self) -> impl Iterator<Item = (&UniqueVolumeName, &BTreeSet<PodUid>)> {
+    /// Every wanted volume with its users, in an order of no meaning.
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = (&VolumeId, &BTreeSet<PodId>)> {
         self.users.iter()
     }
 
-    /// Returns the volumes that are refreshed at intervals, by pod.
-    pub(crate) fn refreshed(&self) -> Vec<(PodUid, UniqueVolumeName)> {
-        let of_pod = |(uid, entry): (&PodUid, &PodEntry)| {
+    /// Returns the volumes that are refreshed at intervals, in an order of no meaning.
+    pub(crate) fn refreshed(&self) -> Vec<(PodId, VolumeId)> {
+        let of_pod = |(uid, entry): (&PodId, &PodEntry)| {
             let refreshed = entry.volumes.iter().filter(|(_, wanted)| wanted.volume.refreshed);
             refreshed.map(|(name, _)| (uid.clone(), name.clone())).collect::<Vec<_>>()
         };
@@ -179,37 +195,33 @@ impl DesiredState {
     }
 
     /// Makes sure there is an entry for a pod whose folder was found.
-    pub(crate) fn note_found(&mut self, now: Time, uid: &PodUid, pod: Option<Arc<Pod>>) {
-        let entry = self.pods.entry(uid.clone()).or_insert_with(|| PodEntry {
-            pod: None,
-            reported: PodReport::Nothing,
-            volumes: BTreeMap::new(),
-            unresolved: BTreeMap::new(),
-            unaccounted: Vec::new(),
-            has_needs: false,
-            unready: None,
-            since: now,
-            ready_at: None,
-        });
-        if let (None, Some(pod)) = (&entry.pod, pod) {
+    pub(crate) fn note_found(&mut self, now: Time, uid: &PodId, pod: Option<Arc<Pod>>) {
+        let entry = self.pods.entry(uid, || PodEntry::found(now));
+        if let Some(entry) = entry.filter(|entry| entry.pod.is_none())
+            && let Some(pod) = pod
+        {
             entry.unaccounted = entry.unaccounted_of(&pod);
             entry.pod = Some(pod);
         }
     }
 
     /// Replaces what is known of the pod. The time a volume became wanted, and its turn, are kept.
-    pub(crate) fn set_pod(&mut self, now: Time, desired: DesiredPod) -> PodChange {
-        let uid = desired.pod.uid.clone();
+    pub(crate) fn set_pod(
+        &mut self,
+        now: Time,
+        uid: &PodId,
+        desired: DesiredPod,
+        names: &mut Names<UniqueVolumeName>,
+    ) -> PodChange {
         let mut change = PodChange::default();
-        self.note_found(now, &uid, None);
-        let Some(entry) = self.pods.get_mut(&uid) else {
+        let Some(entry) = self.pods.entry(uid, || PodEntry::found(now)) else {
             return change;
         };
         change.pod_changed = entry.pod.as_ref().is_some_and(|known| known != &desired.pod);
         let mut before = std::mem::take(&mut entry.volumes);
         change.volumes.extend(before.keys().cloned());
         for volume in desired.volumes {
-            let name = volume.unique_name.clone();
+            let name = names.id(&volume.unique_name);
             change.volumes.insert(name.clone());
             if let Some(same) = entry.volumes.get_mut(&name) {
                 // Two names lead to one volume: the first says what it is.
@@ -234,7 +246,9 @@ impl DesiredState {
                 blocked_reason: old.and_then(|old| old.blocked_reason),
                 volume,
             };
-            self.users.entry(name.clone()).or_default().insert(uid.clone());
+            if let Some(users) = self.users.entry(&name, BTreeSet::new) {
+                users.insert(uid.clone());
+            }
             entry.volumes.insert(name, Box::new(wanted));
         }
         let mut unresolved = BTreeMap::new();
@@ -250,7 +264,7 @@ impl DesiredState {
         }
         entry.unresolved = unresolved;
         if entry.unresolved.is_empty() {
-            self.waiting.remove(&uid);
+            self.waiting.remove(uid);
         } else {
             self.waiting.insert(uid.clone());
         }
@@ -260,19 +274,20 @@ impl DesiredState {
         entry.reported = PodReport::Exists;
         let dropped: Vec<_> = before.into_keys().collect();
         for name in dropped {
-            self.drop_user(&name, &uid);
+            self.drop_user(&name, uid);
         }
         change
     }
 
     /// The pod is gone: it wants nothing. Answers what it wanted.
-    pub(crate) fn set_gone(&mut self, uid: &PodUid) -> Vec<UniqueVolumeName> {
+    pub(crate) fn set_gone(&mut self, uid: &PodId) -> Vec<VolumeId> {
         let Some(entry) = self.pods.get_mut(uid) else {
             return Vec::new();
         };
         entry.reported = PodReport::Gone;
         entry.unresolved.clear();
         entry.has_needs = false;
+        entry.unready = None;
         self.waiting.remove(uid);
         let volumes: Vec<_> = std::mem::take(&mut entry.volumes).into_keys().collect();
         entry.unaccounted = entry.pod.as_ref().map(|pod| entry.unaccounted_of(pod)).unwrap_or_default();
@@ -283,14 +298,14 @@ impl DesiredState {
     }
 
     /// Forgets a pod that wants nothing.
-    pub(crate) fn forget(&mut self, uid: &PodUid) {
+    pub(crate) fn forget(&mut self, uid: &PodId) {
         for name in self.set_gone(uid) {
             self.drop_user(&name, uid);
         }
         self.pods.remove(uid);
     }
 
-    fn drop_user(&mut self, volume: &UniqueVolumeName, uid: &PodUid) {
+    fn drop_user(&mut self, volume: &VolumeId, uid: &PodId) {
         if let Some(users) = self.users.get_mut(volume) {
             users.remove(uid);
             if users.is_empty() {

@@ -1,9 +1,10 @@
 //! The scope of an operation's key, and the wait of a failed key.
 
 use volhost_model::BackOff;
-use volhost_model::names::{PodUid, UniqueVolumeName};
+use volhost_model::names::UniqueVolumeName;
 
 use crate::event::Time;
+use crate::identity::PodId;
 
 /// The waits of failed keys, before they are spread.
 const BACK_OFF: BackOff = BackOff::KUBELET;
@@ -16,17 +17,17 @@ pub(crate) enum Scope {
     /// Every pod's: the volume itself.
     Volume,
     /// One pod's.
-    Pod(PodUid),
+    Pod(PodId),
 }
 
 impl Scope {
     /// Returns the scope of the pod's use; without a pod, the volume's.
-    pub(crate) fn of(pod: Option<PodUid>) -> Self {
+    pub(crate) fn of(pod: Option<PodId>) -> Self {
         pod.map_or(Self::Volume, Self::Pod)
     }
 
     /// Returns the pod, unless it is the volume's.
-    pub(crate) const fn pod(&self) -> Option<&PodUid> {
+    pub(crate) const fn pod(&self) -> Option<&PodId> {
         match self {
             Self::Volume => None,
             Self::Pod(pod) => Some(pod),
@@ -57,7 +58,7 @@ pub(crate) fn wait(volume: &UniqueVolumeName, scope: &Scope, failures: u32) -> T
 fn hash(volume: &UniqueVolumeName, scope: &Scope, failures: u32) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;
-    let pod = scope.pod().map_or("", PodUid::as_str);
+    let pod = scope.pod().map_or("", |pod| pod.name().as_str());
     let bytes = volume.as_str().bytes().chain([0]).chain(pod.bytes()).chain(failures.to_le_bytes());
     let hash = bytes.fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
     // The low bits of FNV differ little between names that differ in the last character.
@@ -68,7 +69,10 @@ fn hash(volume: &UniqueVolumeName, scope: &Scope, failures: u32) -> u64 {
 mod tests {
     use std::collections::BTreeSet;
 
+    use volhost_model::names::PodUid;
+
     use super::*;
+    use crate::identity::Names;
 
     #[test]
     fn the_waits_of_keys_that_failed_together_are_spread_within_a_quarter() {
@@ -93,7 +97,8 @@ mod tests {
 
     #[test]
     fn keys_match_when_a_pod_is_equal_or_one_is_the_volumes() {
-        let pod = |uid: &str| Scope::Pod(PodUid::new(uid).unwrap());
+        let mut names = Names::default();
+        let mut pod = |uid: &str| Scope::Pod(names.id(&PodUid::new(uid).unwrap()));
         for (left, right, expected) in [
             (Scope::Volume, Scope::Volume, true),
             (Scope::Volume, pod("a"), true),

@@ -87,6 +87,7 @@
 //! | `core::outcome` | the changes by the end of an operation |
 //! | `core::vanished` | mounts that another process unmounted |
 //! | `pending`, `keys` | the operation table: running operations, and the waits of failed ones |
+//! | `identity` | numbers for the names of pods and volumes |
 //! | `waiters`, `core::answers` | callers that wait, and their answers |
 //! | `core::status`, `core::views` | lists for users |
 //! | `core::counts` | how many volumes there are, for metrics |
@@ -96,8 +97,8 @@
 //!
 //! # Cost
 //!
-//! A step looks at the volumes and pods that its event may concern, found by index, not at all of
-//! them. The exceptions are events that concern all: `SourcesSynced`, `Drain`, the controller's
+//! A step looks at the volumes and pods that its event may concern, found by number, not at all of
+//! them: an event's names are looked up once. The exceptions are events that concern all: `SourcesSynced`, `Drain`, the controller's
 //! reports, and an attachment whose plugin has a limit, which counts.
 #![forbid(unsafe_code)]
 
@@ -110,6 +111,7 @@ pub mod config;
 mod core;
 mod desired;
 pub mod event;
+mod identity;
 mod keys;
 mod mount_check;
 mod pending;

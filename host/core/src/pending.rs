@@ -10,10 +10,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use volhost_model::Failure;
-use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
+use volhost_model::names::{PluginName, UniqueVolumeName};
 
 use crate::command::{Operation, OperationKind, OperationName};
 use crate::event::{OperationId, Time};
+use crate::identity::{ById, PodId, VolumeId};
 use crate::keys::{Scope, wait};
 
 /// An operation that was started and has not ended.
@@ -21,6 +22,10 @@ use crate::keys::{Scope, wait};
 pub(crate) struct InFlightOperation {
     /// The operation.
     pub(crate) operation: Operation,
+    /// Its volume.
+    pub(crate) volume: VolumeId,
+    /// Its pod; none for operations on the volume alone.
+    pub(crate) pod: Option<PodId>,
     /// The scope of its key.
     pub(crate) scope: Scope,
     /// When it began.
@@ -65,8 +70,8 @@ struct VolumeOperations {
 #[derive(Debug, Default)]
 pub(crate) struct PendingOperations {
     running: BTreeMap<OperationId, InFlightOperation>,
-    volumes: BTreeMap<UniqueVolumeName, VolumeOperations>,
-    retries: BTreeSet<(Time, UniqueVolumeName, Scope)>,
+    volumes: ById<UniqueVolumeName, VolumeOperations>,
+    retries: BTreeSet<(Time, VolumeId, Scope)>,
     last_id: OperationId,
 }
 
@@ -78,35 +83,30 @@ impl PendingOperations {
     }
 
     /// Whether an operation with a matching key runs.
-    pub(crate) fn is_taken(&self, volume: &UniqueVolumeName, scope: &Scope) -> bool {
+    pub(crate) fn is_taken(&self, volume: &VolumeId, scope: &Scope) -> bool {
         self.running_on(volume).any(|running| running.scope.matches(scope))
     }
 
     /// Whether `name` failed for the pod or for the volume and its wait is not over.
-    pub(crate) fn is_waiting(
-        &self,
-        volume: &UniqueVolumeName,
-        pod: Option<&PodUid>,
-        name: OperationName,
-        now: Time,
-    ) -> bool {
+    pub(crate) fn is_waiting(&self, volume: &VolumeId, pod: Option<&PodId>, name: OperationName, now: Time) -> bool {
         self.failures_for(volume, pod).any(|failed| failed.name == name && failed.retry_at > now)
     }
 
     /// The failures that concern `pod`'s use of the volume: its own first, then the volume's.
-    pub(crate) fn failures_for(
-        &self,
-        volume: &UniqueVolumeName,
-        pod: Option<&PodUid>,
-    ) -> impl Iterator<Item = &FailedKey> {
+    pub(crate) fn failures_for(&self, volume: &VolumeId, pod: Option<&PodId>) -> impl Iterator<Item = &FailedKey> {
         let failed = self.volumes.get(volume).map(|of| &of.failed);
         let own = pod.and_then(|pod| failed?.get(&Scope::Pod(pod.clone())));
         own.into_iter().chain(failed.and_then(|failed| failed.get(&Scope::Volume)))
     }
 
     /// Operations that run on the volume.
-    pub(crate) fn running_on(&self, volume: &UniqueVolumeName) -> impl Iterator<Item = &InFlightOperation> {
+    pub(crate) fn running_on(&self, volume: &VolumeId) -> impl Iterator<Item = &InFlightOperation> {
         self.volumes.get(volume).into_iter().flat_map(|of| &of.running).filter_map(|id| self.running.get(id))
+    }
+
+    /// The operation, while it runs.
+    pub(crate) fn running(&self, id: OperationId) -> Option<&InFlightOperation> {
+        self.running.get(&id)
     }
 
     /// Every operation that runs.
@@ -114,42 +114,50 @@ impl PendingOperations {
         self.running.iter()
     }
 
-    /// Every failed key.
-    pub(crate) fn all_failed(&self) -> impl Iterator<Item = (&UniqueVolumeName, &Scope, &FailedKey)> {
+    /// Every failed key, in an order of no meaning.
+    pub(crate) fn all_failed(&self) -> impl Iterator<Item = (&VolumeId, &Scope, &FailedKey)> {
         self.volumes
             .iter()
             .flat_map(|(volume, of)| of.failed.iter().map(move |(scope, failed)| (volume, scope, failed)))
     }
 
+    /// Every failed key, by volume.
+    pub(crate) fn failed_in_order(&self) -> Vec<(&VolumeId, &Scope, &FailedKey)> {
+        let mut failed: Vec<_> = self.all_failed().collect();
+        failed.sort_by_key(|(volume, ..)| *volume);
+        failed
+    }
+
     /// Whether the operation that failed on the key runs again.
-    pub(crate) fn is_retried(&self, volume: &UniqueVolumeName, scope: &Scope, failed: &FailedKey) -> bool {
-        self.running_on(volume).map(|running| &running.operation).any(|operation| {
-            operation.kind.name() == failed.name
-                && scope.pod().is_none_or(|pod| operation.pod_uid.as_ref() == Some(pod))
+    pub(crate) fn is_retried(&self, volume: &VolumeId, scope: &Scope, failed: &FailedKey) -> bool {
+        self.running_on(volume).any(|running| {
+            running.operation.kind.name() == failed.name
+                && scope.pod().is_none_or(|pod| running.pod.as_ref() == Some(pod))
         })
     }
 
     /// Takes the key. An earlier failure of another operation on its pod's key, or the volume's, is
     /// wiped.
-    pub(crate) fn start(&mut self, operation: Operation, scope: Scope, now: Time) {
-        let (id, volume, name) = (operation.id, operation.volume.clone(), operation.kind.name());
-        let failing = Scope::of(operation.pod_uid.clone());
-        let other =
-            self.volumes.get(&volume).and_then(|of| of.failed.get(&failing)).is_some_and(|failed| failed.name != name);
-        if other {
-            self.clear(&volume, &failing);
+    pub(crate) fn start(&mut self, started: InFlightOperation) {
+        let (id, volume, name) = (started.operation.id, &started.volume, started.operation.kind.name());
+        let failing = Scope::of(started.pod.clone());
+        let failed = self.volumes.get(volume).and_then(|of| of.failed.get(&failing));
+        if failed.is_some_and(|failed| failed.name != name) {
+            self.clear(volume, &failing);
         }
-        self.volumes.entry(volume).or_default().running.push(id);
-        self.running.insert(id, InFlightOperation { operation, scope, since: now, overdue: None });
+        if let Some(of) = self.volumes.entry(volume, VolumeOperations::default) {
+            of.running.push(id);
+        }
+        self.running.insert(id, started);
     }
 
     /// Gives the key back; nothing when no such operation runs.
     pub(crate) fn finish(&mut self, id: OperationId) -> Option<InFlightOperation> {
         let running = self.running.remove(&id)?;
-        if let Some(of) = self.volumes.get_mut(&running.operation.volume) {
+        if let Some(of) = self.volumes.get_mut(&running.volume) {
             of.running.retain(|other| *other != id);
         }
-        self.forget_if_idle(&running.operation.volume);
+        self.forget_if_idle(&running.volume);
         Some(running)
     }
 
@@ -162,36 +170,34 @@ impl PendingOperations {
 
     /// The operation failed: the key waits, twice as long as before if the same operation failed
     /// before.
-    pub(crate) fn fail(&mut self, operation: &Operation, scope: Scope, failure: Failure, now: Time) {
-        let name = operation.kind.name();
-        let before = self.clear(&operation.volume, &scope).filter(|failed| failed.name == name);
+    pub(crate) fn fail(&mut self, ended: &InFlightOperation, scope: Scope, failure: Failure, now: Time) {
+        let (volume, name) = (&ended.volume, ended.operation.kind.name());
+        let before = self.clear(volume, &scope).filter(|failed| failed.name == name);
         let (failures, retried_early_at) = before.map_or((0, 0), |failed| (failed.failures, failed.retried_early_at));
         let failures = failures.saturating_add(1);
-        let retry_at = now.saturating_add(wait(&operation.volume, &scope, failures));
-        self.retries.insert((retry_at, operation.volume.clone(), scope.clone()));
-        let plugin = operation.plugin.clone();
+        let retry_at = now.saturating_add(wait(volume.name(), &scope, failures));
+        self.retries.insert((retry_at, volume.clone(), scope.clone()));
+        let plugin = ended.operation.plugin.clone();
         let failed = FailedKey { name, plugin, failures, retried_early_at, failed_at: now, retry_at, failure };
-        self.volumes.entry(operation.volume.clone()).or_default().failed.insert(scope, failed);
+        if let Some(of) = self.volumes.entry(volume, VolumeOperations::default) {
+            of.failed.insert(scope, failed);
+        }
     }
 
     /// The operation succeeded: what it waited for, alone or with others, is made good.
-    pub(crate) fn succeed(&mut self, operation: &Operation) {
-        let name = operation.kind.name();
-        for scope in [Scope::of(operation.pod_uid.clone()), Scope::Volume] {
-            let same = self
-                .volumes
-                .get(&operation.volume)
-                .and_then(|of| of.failed.get(&scope))
-                .is_some_and(|failed| failed.name == name);
-            if same {
-                self.clear(&operation.volume, &scope);
+    pub(crate) fn succeed(&mut self, ended: &InFlightOperation) {
+        let (volume, name) = (&ended.volume, ended.operation.kind.name());
+        for scope in [Scope::of(ended.pod.clone()), Scope::Volume] {
+            let failed = self.volumes.get(volume).and_then(|of| of.failed.get(&scope));
+            if failed.is_some_and(|failed| failed.name == name) {
+                self.clear(volume, &scope);
             }
         }
-        self.forget_if_idle(&operation.volume);
+        self.forget_if_idle(volume);
     }
 
     /// Forgets failures of operations that are not needed any more.
-    pub(crate) fn keep_only(&mut self, volume: &UniqueVolumeName, needed: &[(Scope, OperationName)]) {
+    pub(crate) fn keep_only(&mut self, volume: &VolumeId, needed: &[(Scope, OperationName)]) {
         let Some(of) = self.volumes.get(volume) else {
             return;
         };
@@ -216,9 +222,9 @@ impl PendingOperations {
 
     /// Lets every failed key of the plugin be tried at once, as if for the first time. Answers the
     /// volumes.
-    pub(crate) fn reset_plugin(&mut self, plugin: &PluginName, now: Time) -> Vec<UniqueVolumeName> {
+    pub(crate) fn reset_plugin(&mut self, plugin: &PluginName, now: Time) -> Vec<VolumeId> {
         let mut volumes = Vec::new();
-        for (volume, of) in &mut self.volumes {
+        for (volume, of) in self.volumes.iter_mut() {
             for (scope, failed) in of.failed.iter_mut().filter(|(_, failed)| failed.plugin == *plugin) {
                 self.retries.remove(&(failed.retry_at, volume.clone(), scope.clone()));
                 failed.failures = 0;
@@ -233,7 +239,7 @@ impl PendingOperations {
     /// Lets the volume's failed keys be tried at once; their failures count on. A key is tried
     /// early again only after twice as many failures, so that a cause which comes and goes does not
     /// keep it from waiting longer and longer. Returns whether there was one.
-    pub(crate) fn retry_early(&mut self, volume: &UniqueVolumeName, now: Time) -> bool {
+    pub(crate) fn retry_early(&mut self, volume: &VolumeId, now: Time) -> bool {
         let Some(of) = self.volumes.get_mut(volume) else { return false };
         let mut any = false;
         for (scope, failed) in &mut of.failed {
@@ -250,7 +256,7 @@ impl PendingOperations {
 
     /// Lets the pod's failed key of the volume be tried at once, as if for the first time. Says
     /// whether there is one.
-    pub(crate) fn reset(&mut self, volume: &UniqueVolumeName, pod: &PodUid, now: Time) -> bool {
+    pub(crate) fn reset(&mut self, volume: &VolumeId, pod: &PodId, now: Time) -> bool {
         let scope = Scope::Pod(pod.clone());
         let Some(failed) = self.volumes.get_mut(volume).and_then(|of| of.failed.get_mut(&scope)) else {
             return false;
@@ -262,7 +268,7 @@ impl PendingOperations {
     }
 
     /// Lets the volume's own failed key be tried at once, as if for the first time.
-    pub(crate) fn reset_volume(&mut self, volume: &UniqueVolumeName, now: Time) {
+    pub(crate) fn reset_volume(&mut self, volume: &VolumeId, now: Time) {
         if let Some(failed) = self.volumes.get_mut(volume).and_then(|of| of.failed.get_mut(&Scope::Volume)) {
             self.retries.remove(&(failed.retry_at, volume.clone(), Scope::Volume));
             failed.failures = 0;
@@ -276,20 +282,20 @@ impl PendingOperations {
     }
 
     /// Takes out one retry that is due.
-    pub(crate) fn pop_due(&mut self, now: Time) -> Option<UniqueVolumeName> {
+    pub(crate) fn pop_due(&mut self, now: Time) -> Option<VolumeId> {
         if self.next_retry()? > now {
             return None;
         }
         self.retries.pop_first().map(|(_, volume, _)| volume)
     }
 
-    fn clear(&mut self, volume: &UniqueVolumeName, scope: &Scope) -> Option<FailedKey> {
+    fn clear(&mut self, volume: &VolumeId, scope: &Scope) -> Option<FailedKey> {
         let failed = self.volumes.get_mut(volume)?.failed.remove(scope)?;
         self.retries.remove(&(failed.retry_at, volume.clone(), scope.clone()));
         Some(failed)
     }
 
-    fn forget_if_idle(&mut self, volume: &UniqueVolumeName) {
+    fn forget_if_idle(&mut self, volume: &VolumeId) {
         if self.volumes.get(volume).is_some_and(|of| of.running.is_empty() && of.failed.is_empty()) {
             self.volumes.remove(volume);
         }

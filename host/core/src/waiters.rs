@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use volhost_model::names::PodUid;
-
 use crate::event::{Time, WaiterId};
+use crate::identity::PodId;
 
 /// The condition that a caller waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +18,7 @@ pub(crate) enum WaitCondition {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     /// The pod.
-    pub(crate) uid: PodUid,
+    pub(crate) uid: PodId,
     /// The condition it waits for.
     pub(crate) condition: WaitCondition,
     /// When it gives up.
@@ -30,7 +29,7 @@ pub(crate) struct Waiter {
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     all: BTreeMap<WaiterId, Waiter>,
-    by_pod: BTreeMap<PodUid, BTreeSet<WaiterId>>,
+    by_pod: BTreeMap<PodId, BTreeSet<WaiterId>>,
     deadlines: BTreeSet<(Time, WaiterId)>,
 }
 
@@ -63,13 +62,13 @@ impl Waiters {
     }
 
     /// The callers that wait for the pod.
-    pub(crate) fn of_pod(&self, uid: &PodUid) -> Vec<(WaiterId, WaitCondition)> {
+    pub(crate) fn of_pod(&self, uid: &PodId) -> Vec<(WaiterId, WaitCondition)> {
         let ids = self.by_pod.get(uid).into_iter().flatten();
         ids.filter_map(|id| self.all.get(id).map(|waiter| (*id, waiter.condition))).collect()
     }
 
     /// Removes one whose deadline has passed.
-    pub(crate) fn pop_expired(&mut self, now: Time) -> Option<(WaiterId, PodUid, WaitCondition)> {
+    pub(crate) fn pop_expired(&mut self, now: Time) -> Option<(WaiterId, PodId, WaitCondition)> {
         let (deadline, id) = *self.deadlines.first()?;
         if deadline > now {
             return None;

@@ -7,21 +7,26 @@ use volhost_model::names::PodUid;
 use super::{Core, Turn};
 use crate::command::{CoreCommand, WaitFailure};
 use crate::event::{Time, WaiterId};
+use crate::identity::PodId;
 use crate::waiters::{WaitCondition, Waiter};
 
 impl Core {
-    pub(super) fn wait_mounted(&mut self, id: WaiterId, uid: PodUid, deadline: Time, turn: &mut Turn) {
+    pub(super) fn wait(
+        &mut self,
+        id: WaiterId,
+        uid: &PodUid,
+        condition: WaitCondition,
+        deadline: Time,
+        turn: &mut Turn,
+    ) {
+        // The pod may be unknown, and may become known while the caller waits.
+        let uid = self.pod_names.id(uid);
         turn.changed_pods.insert(uid.clone());
-        self.waiters.insert(id, Waiter { uid, condition: WaitCondition::Mounted, deadline });
-    }
-
-    pub(super) fn wait_unmounted(&mut self, id: WaiterId, uid: PodUid, deadline: Time, turn: &mut Turn) {
-        turn.changed_pods.insert(uid.clone());
-        self.waiters.insert(id, Waiter { uid, condition: WaitCondition::Unmounted, deadline });
+        self.waiters.insert(id, Waiter { uid, condition, deadline });
     }
 
     /// Answers those whose condition is met, or cannot be met any more.
-    pub(super) fn answer_waiters_of(&mut self, uid: &PodUid, turn: &mut Turn) {
+    pub(super) fn answer_waiters_of(&mut self, uid: &PodId, turn: &mut Turn) {
         for (waiter, condition) in self.waiters.of_pod(uid) {
             let result = match condition {
                 WaitCondition::Mounted if self.is_ready(uid) => Ok(()),
@@ -42,7 +47,7 @@ impl Core {
         }
     }
 
-    fn wait_failure(&self, uid: &PodUid, condition: WaitCondition, timed_out: bool) -> WaitFailure {
+    fn wait_failure(&self, uid: &PodId, condition: WaitCondition, timed_out: bool) -> WaitFailure {
         let unknown_pod = condition == WaitCondition::Mounted && !self.draining && !self.is_desired(uid);
         WaitFailure { pod: self.pod_name(uid), timed_out, unknown_pod, volumes: self.statuses(uid, condition) }
     }

@@ -2,18 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use volhost_model::names::{PodUid, UniqueVolumeName};
+use volhost_model::names::UniqueVolumeName;
 
 use super::{Core, Turn};
 use crate::actual::{ActualVolume, Mount};
 use crate::event::{DesiredPod, Event, RecoveredDevice, RecoveredVolume};
+use crate::identity::{PodId, VolumeId};
 use crate::transitions::{MountState, OutcomeClass, Presence};
+use crate::waiters::WaitCondition;
 
 impl Core {
     pub(super) fn apply(&mut self, event: Event, turn: &mut Turn) {
         match event {
             Event::PodDesired(desired) => self.pod_desired(desired, turn),
-            Event::PodGone { uid } => self.pod_gone(&uid, turn),
+            Event::PodGone { uid } => {
+                if let Some(uid) = self.pod_names.get(&uid).cloned() {
+                    self.pod_gone(&uid, turn);
+                }
+            }
             Event::SourcesSynced => {
                 self.sources_synced = true;
                 turn.dirty.extend(self.actual.volumes().map(|(name, _)| name.clone()));
@@ -22,36 +28,52 @@ impl Core {
             Event::RecoveredDevice(found) => self.recovered_device(found, turn),
             Event::PluginChanged { plugin } => turn.dirty.extend(self.pending.reset_plugin(&plugin, self.now)),
             Event::StorageAnswers(volumes) => {
-                turn.dirty.extend(volumes.into_iter().filter(|volume| self.pending.retry_early(volume, self.now)));
+                let known = volumes.iter().filter_map(|volume| self.volume_names.get(volume));
+                turn.dirty.extend(known.filter(|volume| self.pending.retry_early(volume, self.now)).cloned());
             }
             Event::OperationDone { id, report } => self.operation_done(id, report, turn),
             Event::OperationOverdue { id, message } => self.operation_overdue(id, message, turn),
             Event::Timer => {}
-            Event::WaitMounted { waiter, uid, deadline } => self.wait_mounted(waiter, uid, deadline, turn),
-            Event::WaitUnmounted { waiter, uid, deadline } => self.wait_unmounted(waiter, uid, deadline, turn),
+            Event::WaitMounted { waiter, uid, deadline } => {
+                self.wait(waiter, &uid, WaitCondition::Mounted, deadline, turn);
+            }
+            Event::WaitUnmounted { waiter, uid, deadline } => {
+                self.wait(waiter, &uid, WaitCondition::Unmounted, deadline, turn);
+            }
             Event::WaitCancelled { waiter } => self.waiters.remove(waiter),
             Event::SourceChanged { uid } => {
-                self.require_remount(&uid, turn);
-                self.retry_now(&uid, turn);
+                if let Some(uid) = self.pod_names.get(&uid).cloned() {
+                    self.require_remount(&uid, turn);
+                    self.retry_now(&uid, turn);
+                }
             }
             Event::Refresh => self.refresh(turn),
-            Event::Vanished { pod, volume } => self.vanished(&pod, &volume, turn),
-            Event::DeviceVanished { volume } => self.device_vanished(&volume, turn),
+            Event::Vanished { pod, volume } => {
+                let known = self.pod_names.get(&pod).cloned().zip(self.volume_names.get(&volume).cloned());
+                if let Some((pod, volume)) = known {
+                    self.vanished(&pod, &volume, turn);
+                }
+            }
+            Event::DeviceVanished { volume } => {
+                if let Some(volume) = self.volume_names.get(&volume).cloned() {
+                    self.device_vanished(&volume, turn);
+                }
+            }
             Event::ReportedInUse(volumes) => {
                 let reported = volumes.into_iter().collect();
-                turn.dirty.extend(self.reported_in_use.symmetric_difference(&reported).cloned());
+                turn.dirty.extend(self.known(self.reported_in_use.symmetric_difference(&reported)));
                 self.reported_in_use = reported;
             }
             Event::AttachFailures(failures) => {
                 let failures: BTreeMap<_, _> = failures.into_iter().collect();
                 let before = std::mem::replace(&mut self.attach_failures, failures);
                 let differs = |name: &&UniqueVolumeName| before.get(*name) != self.attach_failures.get(*name);
-                turn.dirty.extend(before.keys().chain(self.attach_failures.keys()).filter(differs).cloned());
+                turn.dirty.extend(self.known(before.keys().chain(self.attach_failures.keys()).filter(differs)));
             }
             Event::NodeAttachments(attached) => self.node_attachments(attached.into_iter().collect(), turn),
             Event::AttachmentsSoFar(attached) => self.attachments_so_far(attached, turn),
             Event::NotAttached(volumes) => {
-                for name in volumes {
+                for name in &volumes {
                     self.not_attached(name, turn);
                 }
             }
@@ -60,11 +82,19 @@ impl Core {
         }
     }
 
+    /// The names of volumes that something refers to. Those of others concern no volume here.
+    pub(super) fn known<'a>(
+        &'a self,
+        names: impl Iterator<Item = &'a UniqueVolumeName> + 'a,
+    ) -> impl Iterator<Item = VolumeId> + 'a {
+        names.filter_map(|name| self.volume_names.get(name).cloned())
+    }
+
     fn drain(&mut self, draining: bool, turn: &mut Turn) {
         self.draining = draining;
         turn.dirty.extend(self.actual.volumes().map(|(name, _)| name.clone()));
         turn.dirty.extend(self.desired.volumes().map(|(name, _)| name.clone()));
-        let pods: Vec<PodUid> = self.desired.pods().map(|(uid, _)| uid.clone()).collect();
+        let pods: Vec<PodId> = self.desired.pods().map(|(uid, _)| uid.clone()).collect();
         for uid in &pods {
             if self.is_desired(uid) {
                 self.adopt(uid);
@@ -74,10 +104,10 @@ impl Core {
     }
 
     fn pod_desired(&mut self, mut desired: DesiredPod, turn: &mut Turn) {
-        let uid = desired.pod.uid.clone();
-        self.keep_owners(&mut desired);
+        let uid = self.pod_names.id(&desired.pod.uid);
+        self.keep_owners(&uid, &mut desired);
         self.recheck_awaited(&uid, turn);
-        let change = self.desired.set_pod(self.now, desired);
+        let change = self.desired.set_pod(self.now, &uid, desired, &mut self.volume_names);
         turn.changed_pods.insert(uid.clone());
         turn.dirty.extend(change.volumes);
         turn.dirty.extend(self.actual.volumes_of(&uid).cloned());
@@ -96,7 +126,7 @@ impl Core {
 
     /// Checks again the volumes that stay for the pod's unresolved volumes: they may be resolved
     /// now, or gone.
-    fn recheck_awaited(&mut self, uid: &PodUid, turn: &mut Turn) {
+    fn recheck_awaited(&mut self, uid: &PodId, turn: &mut Turn) {
         if self.desired.has_unresolved(uid) {
             turn.dirty.append(&mut self.awaited);
         }
@@ -104,7 +134,7 @@ impl Core {
 
     /// Gives the pod's mounts the names it knows them by, and adopts what recovery found
     /// complete and as wanted.
-    fn adopt(&mut self, uid: &PodUid) {
+    fn adopt(&mut self, uid: &PodId) {
         let Some(entry) = self.desired.pod(uid) else {
             return;
         };
@@ -136,7 +166,7 @@ impl Core {
         }
     }
 
-    fn pod_gone(&mut self, uid: &PodUid, turn: &mut Turn) {
+    fn pod_gone(&mut self, uid: &PodId, turn: &mut Turn) {
         self.recheck_awaited(uid, turn);
         let wanted = self.desired.set_gone(uid);
         turn.dirty.extend(wanted);
@@ -144,8 +174,8 @@ impl Core {
         turn.changed_pods.insert(uid.clone());
     }
 
-    fn require_remount(&mut self, uid: &PodUid, turn: &mut Turn) {
-        let names: Vec<UniqueVolumeName> = self.actual.volumes_of(uid).cloned().collect();
+    fn require_remount(&mut self, uid: &PodId, turn: &mut Turn) {
+        let names: Vec<VolumeId> = self.actual.volumes_of(uid).cloned().collect();
         for name in names {
             // The volume may be unresolved now. Whether it follows its source is checked when it is
             // wanted.
@@ -167,7 +197,7 @@ impl Core {
 
     /// What kept a volume from being set up may be mended by the change of its source: it need not
     /// wait.
-    fn retry_now(&mut self, uid: &PodUid, turn: &mut Turn) {
+    fn retry_now(&mut self, uid: &PodId, turn: &mut Turn) {
         let Some(entry) = self.desired.pod(uid) else {
             return;
         };
@@ -189,10 +219,11 @@ impl Core {
             attachable: found.attachable,
             stageable: found.stageable,
         };
-        if self.actual.mount(&device.unique_name, &found.pod).is_some() {
+        let (pod, name) = (self.pod_names.id(&found.pod), self.volume_names.id(&device.unique_name));
+        if self.actual.mount(&name, &pod).is_some() {
             return;
         }
-        self.desired.note_found(self.now, &found.pod, found.known_pod.clone());
+        self.desired.note_found(self.now, &pod, found.known_pod.clone());
         let mount = Mount {
             state: MountState::RECOVERED,
             intact: found.intact,
@@ -210,22 +241,22 @@ impl Core {
             since: self.now,
             ready_at: None,
         };
-        let name = device.unique_name.clone();
         self.recovered_device(device, turn);
-        self.actual.insert_mount(&name, &found.pod, mount);
-        if self.is_desired(&found.pod) {
-            self.adopt(&found.pod);
+        self.actual.insert_mount(&name, &pod, mount);
+        if self.is_desired(&pod) {
+            self.adopt(&pod);
         }
-        turn.changed_pods.insert(found.pod);
+        turn.changed_pods.insert(pod);
     }
 
     fn recovered_device(&mut self, found: RecoveredDevice, turn: &mut Turn) {
-        turn.dirty.insert(found.unique_name.clone());
+        let name = self.volume_names.id(&found.unique_name);
+        turn.dirty.insert(name.clone());
         let state = |may_be: bool| {
             if may_be { MountState::RECOVERED } else { MountState::ABSENT }
         };
         let (attachable, stageable) = (found.attachable, found.stageable);
-        let volume = self.actual.entry(&found.unique_name, || ActualVolume {
+        let volume = self.actual.entry(&name, || ActualVolume {
             plugin: found.plugin,
             spec_name: found.spec_name,
             spec: None,
@@ -241,6 +272,7 @@ impl Core {
             refused_size: None,
             mounts: BTreeMap::new(),
         });
+        let Some(volume) = volume else { return };
         if volume.label_spec.is_none() {
             volume.label_spec.clone_from(&found.spec);
         }
@@ -254,12 +286,13 @@ impl Core {
         }
         // Another pod's folder may know more.
         let known = volume.spec.clone().or(found.spec);
-        self.actual.set_spec(&found.unique_name, known);
+        self.actual.set_spec(&name, known);
     }
 
     /// Marks an attachment that its plugin does not find as uncertain: the volume is attached
     /// again, or detached, and what is mounted stays.
-    fn not_attached(&mut self, name: UniqueVolumeName, turn: &mut Turn) {
+    fn not_attached(&mut self, name: &UniqueVolumeName, turn: &mut Turn) {
+        let Some(name) = self.volume_names.get(name).cloned() else { return };
         let attaching = &self.attaching;
         // An operation that ended since is newer than this observation.
         if self.pending.running_on(&name).next().is_some() {
@@ -289,6 +322,7 @@ impl Core {
             if known.insert(name.clone(), path.clone()).as_ref() == Some(&path) {
                 continue;
             }
+            let Some(name) = self.volume_names.get(&name).cloned() else { continue };
             let theirs = |volume: &&mut ActualVolume| volume.attachable && !self.attaching.by_host(&volume.plugin);
             let volume = self.actual.get_mut(&name).filter(theirs);
             if let Some(volume) = volume.filter(|volume| volume.attach.presence() == Presence::Uncertain) {
@@ -306,15 +340,15 @@ impl Core {
             before.is_none_or(|before| before.get(name) != attached.get(name))
         };
         let before = self.node_attachments.as_ref();
-        turn.dirty.extend(attached.keys().filter(|name| changed(name, before)).cloned());
-        turn.dirty
-            .extend(before.into_iter().flatten().map(|(name, _)| name).filter(|name| changed(name, before)).cloned());
+        turn.dirty.extend(self.known(attached.keys().filter(|name| changed(name, before))));
+        let no_more = before.into_iter().flatten().map(|(name, _)| name).filter(|name| changed(name, before));
+        turn.dirty.extend(self.known(no_more));
         turn.dirty.extend(self.desired.volumes().map(|(name, _)| name).filter(|_| before.is_none()).cloned());
         let attaching = &self.attaching;
         if !attaching.has_no_controller() {
             let theirs = |volume: &ActualVolume| volume.attachable && !attaching.by_host(&volume.plugin);
             for (name, volume) in self.actual.volumes_mut().filter(|(_, volume)| theirs(volume)) {
-                match attached.get(name) {
+                match attached.get(name.name()) {
                     Some(path) if volume.attach.presence() == Presence::Uncertain => {
                         volume.attach = MountState::PRESENT;
                         volume.device_path = Some(path.clone());

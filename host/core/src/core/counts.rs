@@ -93,17 +93,21 @@ impl Core {
                 plugin.to_unmount += u64::from(mount.state.may_exist() && self.wanted(uid, name).is_none());
                 let claim = mount.spec.as_ref().and_then(|spec| spec.persistent_volume.as_ref()).map(|pv| &pv.claim);
                 if let Some(claim) = claim.filter(|claim| !claim.is_empty() && mount.is_usable()) {
-                    claims.entry(claim).or_insert_with(|| ClaimedVolume {
-                        claim: claim.clone(),
-                        volume: name.clone(),
-                        plugin: volume.plugin.clone(),
-                        pod: uid.clone(),
-                        spec_name: mount.spec_name.clone(),
-                    });
+                    let first = claims.entry(claim).or_insert((name, uid, volume, mount));
+                    if (name, uid) < (first.0, first.1) {
+                        *first = (name, uid, volume, mount);
+                    }
                 }
             }
         }
-        claims.into_values().collect()
+        let claimed = claims.into_iter().map(|(claim, (name, uid, volume, mount))| ClaimedVolume {
+            claim: claim.clone(),
+            volume: name.name().clone(),
+            plugin: volume.plugin.clone(),
+            pod: uid.name().clone(),
+            spec_name: mount.spec_name.clone(),
+        });
+        claimed.collect()
     }
 
     fn count_operations<'a>(&'a self, counts: &mut Counts<'a>) {
@@ -121,6 +125,7 @@ impl Core {
     /// How long the pod waited for this volume, from when it was wanted until it was ready, in
     /// microseconds. None while it is not, and for one that was found ready by recovery.
     pub fn mount_took(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<Time> {
+        let (uid, volume) = (self.pod_names.get(uid)?, self.volume_names.get(volume)?);
         let ready_at = self.actual.mount(volume, uid)?.ready_at?;
         ready_at.checked_sub(self.wanted(uid, volume)?.since)
     }

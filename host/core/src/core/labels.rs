@@ -1,19 +1,19 @@
 //! SELinux labels of volumes that the node mounts once: all its pods see the one label.
 
 use volhost_model::VolumeSpec;
-use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use super::Core;
 use crate::actual::{ActualVolume, Mount};
 use crate::blocked::{BlockedReason, MountedLabel};
 use crate::desired::VolumeEntry;
+use crate::identity::{PodId, VolumeId};
 
 impl Core {
     /// Returns why the pod cannot have the volume with its label now: other pods have it mounted
     /// with another one, or the node still does.
     pub(super) fn label_conflict(
         &self,
-        pod: &PodUid,
+        pod: &PodId,
         wanted: &VolumeEntry,
         volume: Option<&ActualVolume>,
     ) -> Option<BlockedReason> {
@@ -32,7 +32,7 @@ impl Core {
     pub(super) fn shows_other_label(
         &self,
         volume: &ActualVolume,
-        pod: &PodUid,
+        pod: &PodId,
         mount: &Mount,
         wanted: &VolumeEntry,
     ) -> bool {
@@ -41,7 +41,7 @@ impl Core {
 
     /// The node's mount has to go, though pods want the volume: it has a label that none of them
     /// wants, and no pod has it any more.
-    pub(super) fn must_be_relabelled(&self, name: &UniqueVolumeName, volume: &ActualVolume) -> bool {
+    pub(super) fn must_be_relabelled(&self, name: &VolumeId, volume: &ActualVolume) -> bool {
         let wanted = |pod| self.desired.wanted(pod, name).map(|wanted| (pod, wanted));
         let mut users = self.desired.users(name).filter_map(wanted).peekable();
         users.peek().is_some()
@@ -52,7 +52,7 @@ impl Core {
     /// The node has the volume mounted, or may, with another label than this one. Without a record,
     /// the label counts as the one that is wanted by the pod that may have it: nothing is unmounted
     /// under a pod because a record was lost.
-    fn has_other_label(&self, volume: &ActualVolume, pod: &PodUid, wanted: &VolumeSpec) -> bool {
+    fn has_other_label(&self, volume: &ActualVolume, pod: &PodId, wanted: &VolumeSpec) -> bool {
         if !(volume.stageable && volume.device.may_exist()) {
             return false;
         }

@@ -1,13 +1,15 @@
 //! Events for users, with the kubelet's reasons, and reasons of our own where it has none.
 
-use volhost_model::names::{OuterName, PodUid, SpecName, UniqueVolumeName};
+use volhost_model::names::{OuterName, SpecName};
 use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
 
 use super::{Core, Turn};
 use crate::blocked::BlockedReason;
-use crate::command::{CoreCommand, Notice, Operation, OperationKind};
+use crate::command::{CoreCommand, Notice, OperationKind};
 use crate::desired::VolumeEntry;
+use crate::identity::{PodId, VolumeId};
+use crate::pending::InFlightOperation;
 
 /// The reason of an event on a failure.
 const fn failure_reason(kind: OperationKind) -> &'static str {
@@ -40,34 +42,31 @@ const fn success(kind: OperationKind) -> Option<(&'static str, &'static str)> {
 }
 
 impl Core {
-    pub(super) fn publish_success(&self, operation: &Operation, turn: &mut Turn) {
+    pub(super) fn publish_success(&self, ended: &InFlightOperation, turn: &mut Turn) {
+        let operation = &ended.operation;
         if let Some((reason, step)) = success(operation.kind) {
             let message = format!("{step} succeeded for volume \"{}\"", operation.spec_name);
-            self.publish_operation(operation, EventKind::Normal, reason, &message, turn);
+            self.publish_operation(ended, EventKind::Normal, reason, &message, turn);
         }
     }
 
-    pub(super) fn publish_failure(&self, operation: &Operation, failure: &Failure, turn: &mut Turn) {
+    pub(super) fn publish_failure(&self, ended: &InFlightOperation, failure: &Failure, turn: &mut Turn) {
+        let operation = &ended.operation;
         let message = format!("{} failed for volume \"{}\": {}", failure.step, operation.spec_name, cause(failure));
-        self.publish_operation(operation, EventKind::Warning, failure_reason(operation.kind), &message, turn);
+        self.publish_operation(ended, EventKind::Warning, failure_reason(operation.kind), &message, turn);
     }
 
-    pub(super) fn publish_overdue(&self, operation: &Operation, message: &str, turn: &mut Turn) {
+    pub(super) fn publish_overdue(&self, running: &InFlightOperation, message: &str, turn: &mut Turn) {
+        let operation = &running.operation;
         let message = format!(
             "{} of volume \"{}\" has passed its deadline: {message}",
             operation.kind.name(),
             operation.spec_name
         );
-        self.publish_operation(operation, EventKind::Warning, "VolumeOverdue", &message, turn);
+        self.publish_operation(running, EventKind::Warning, "VolumeOverdue", &message, turn);
     }
 
-    pub(super) fn publish_vanished(
-        &self,
-        pod: &PodUid,
-        volume: &UniqueVolumeName,
-        spec_name: &SpecName,
-        turn: &mut Turn,
-    ) {
+    pub(super) fn publish_vanished(&self, pod: &PodId, volume: &VolumeId, spec_name: &SpecName, turn: &mut Turn) {
         let message = format!(
             "volume \"{spec_name}\" is not mounted any more, and volhost did not unmount it; it is mounted again, and containers that have been started may have to be restarted to see it"
         );
@@ -75,7 +74,7 @@ impl Core {
     }
 
     /// To every pod that wants the volume; without a pod if there is none.
-    pub(super) fn publish_device_vanished(&self, volume: &UniqueVolumeName, spec_name: &SpecName, turn: &mut Turn) {
+    pub(super) fn publish_device_vanished(&self, volume: &VolumeId, spec_name: &SpecName, turn: &mut Turn) {
         let message = format!(
             "the staging mount of volume \"{spec_name}\" is gone, and volhost did not unmount it; pods' mounts stay, and the volume is staged again before another pod gets the volume"
         );
@@ -84,9 +83,9 @@ impl Core {
 
     pub(super) fn publish_blocked(
         &self,
-        volume: &UniqueVolumeName,
+        volume: &VolumeId,
         spec_name: &SpecName,
-        pod: &PodUid,
+        pod: &PodId,
         why: &BlockedReason,
         turn: &mut Turn,
     ) {
@@ -94,7 +93,7 @@ impl Core {
             if self.attaching.by_host(&wanted.volume.plugin) {
                 self.attach_limit_reached(volume, wanted).is_some()
             } else {
-                self.attach_failures.contains_key(volume)
+                self.attach_failures.contains_key(volume.name())
             }
         });
         if failed {
@@ -110,7 +109,7 @@ impl Core {
         }
     }
 
-    pub(super) fn publish_not_attached(&self, volume: &UniqueVolumeName, turn: &mut Turn) {
+    pub(super) fn publish_not_attached(&self, volume: &VolumeId, turn: &mut Turn) {
         let spec_name = self.actual.get(volume).map(|volume| volume.spec_name.to_string()).unwrap_or_default();
         let message = format!(
             "VerifyVolumesAreAttached failed for volume \"{spec_name}\": its plugin does not find it attached to this node any more; what is mounted stays, and it is attached again before it is mounted again"
@@ -122,11 +121,11 @@ impl Core {
         &self,
         kind: EventKind,
         reason: &'static str,
-        volume: &UniqueVolumeName,
+        volume: &VolumeId,
         message: &str,
         turn: &mut Turn,
     ) {
-        let mut pods: Vec<Option<&PodUid>> = self.desired.users(volume).map(Some).collect();
+        let mut pods: Vec<Option<&PodId>> = self.desired.users(volume).map(Some).collect();
         if pods.is_empty() {
             pods.push(None);
         }
@@ -138,8 +137,8 @@ impl Core {
     /// To the pod whose mount does not have the edit.
     pub(super) fn publish_edit(
         &self,
-        pod: &PodUid,
-        volume: &UniqueVolumeName,
+        pod: &PodId,
+        volume: &VolumeId,
         wanted: &VolumeEntry,
         fields: &str,
         turn: &mut Turn,
@@ -152,7 +151,7 @@ impl Core {
         self.publish(EventKind::Normal, "VolumeEditPending", Some(pod), Some(volume), message, turn);
     }
 
-    pub(super) fn publish_unresolved(&self, pod: &PodUid, outer_name: &OuterName, reason: &str, turn: &mut Turn) {
+    pub(super) fn publish_unresolved(&self, pod: &PodId, outer_name: &OuterName, reason: &str, turn: &mut Turn) {
         let message = format!("volume \"{outer_name}\" cannot be resolved: {reason}");
         self.publish(EventKind::Warning, "UnresolvedVolume", Some(pod), None, message, turn);
     }
@@ -160,21 +159,21 @@ impl Core {
     /// To the operation's pod; for an operation on the volume alone, to every pod that wants it.
     fn publish_operation(
         &self,
-        operation: &Operation,
+        of: &InFlightOperation,
         kind: EventKind,
         reason: &'static str,
         message: &str,
         turn: &mut Turn,
     ) {
-        let mut pods: Vec<&PodUid> = operation.pod_uid.iter().collect();
+        let mut pods: Vec<&PodId> = of.pod.iter().collect();
         if pods.is_empty() {
-            pods.extend(self.desired.users(&operation.volume));
+            pods.extend(self.desired.users(&of.volume));
         }
         if pods.is_empty() {
-            self.publish(kind, reason, None, Some(&operation.volume), message.to_owned(), turn);
+            self.publish(kind, reason, None, Some(&of.volume), message.to_owned(), turn);
         }
         for pod in pods {
-            self.publish(kind, reason, Some(pod), Some(&operation.volume), message.to_owned(), turn);
+            self.publish(kind, reason, Some(pod), Some(&of.volume), message.to_owned(), turn);
         }
     }
 
@@ -182,17 +181,17 @@ impl Core {
         &self,
         kind: EventKind,
         reason: &'static str,
-        pod: Option<&PodUid>,
-        volume: Option<&UniqueVolumeName>,
+        pod: Option<&PodId>,
+        volume: Option<&VolumeId>,
         message: String,
         turn: &mut Turn,
     ) {
         turn.commands.push(CoreCommand::Publish(Notice {
             kind,
             reason,
-            pod_uid: pod.cloned(),
+            pod_uid: pod.map(|pod| pod.name().clone()),
             pod: pod.map(|uid| self.pod_name(uid)).unwrap_or_default(),
-            volume: volume.cloned(),
+            volume: volume.map(|volume| volume.name().clone()),
             message,
         }));
     }

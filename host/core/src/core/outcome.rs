@@ -1,13 +1,15 @@
 //! The end of an operation. Besides recovery, only this changes ACTUAL.
 
 use volhost_model::VolumeSpec;
-use volhost_model::names::{PodUid, SpecName, UniqueVolumeName};
+use volhost_model::names::{SpecName, UniqueVolumeName};
 
 use super::{Core, Turn};
-use crate::command::{Operation, OperationKind};
+use crate::command::OperationKind;
 use crate::event::{DeviceReport, OperationId, OperationReport};
+use crate::identity::{PodId, VolumeId};
 use crate::keys::Scope;
 use crate::mount_check::same_parts;
+use crate::pending::InFlightOperation;
 use crate::transitions::{MountState, OutcomeClass, Presence};
 
 impl Core {
@@ -15,18 +17,18 @@ impl Core {
         let Some(running) = self.pending.finish(id) else {
             return;
         };
-        let operation = running.operation;
-        turn.dirty.insert(operation.volume.clone());
-        turn.changed_pods.extend(operation.pod_uid.clone());
+        let operation = &running.operation;
+        turn.dirty.insert(running.volume.clone());
+        turn.changed_pods.extend(running.pod.clone());
         let first_time = match operation.kind {
-            OperationKind::Mount { .. } | OperationKind::Map { .. } => self.mount_ended(&operation, &report, turn),
+            OperationKind::Mount { .. } | OperationKind::Map { .. } => self.mount_ended(&running, &report, turn),
             OperationKind::Unmount | OperationKind::Unmap => {
-                self.unmount_ended(&operation, OutcomeClass::of(&report.result), turn);
+                self.unmount_ended(&running, OutcomeClass::of(&report.result), turn);
                 true
             }
             _ => {
-                turn.changed_pods.extend(self.desired.users(&operation.volume).cloned());
-                self.volume_operation_ended(&operation, &report);
+                turn.changed_pods.extend(self.desired.users(&running.volume).cloned());
+                self.volume_operation_ended(&running, &report);
                 if matches!(operation.kind, OperationKind::Attach | OperationKind::Detach) {
                     self.attach_place_is_free(turn);
                 }
@@ -34,21 +36,21 @@ impl Core {
             }
         };
         let brought_back = report.result.is_ok() || report.device == Some(DeviceReport::Mounted);
-        self.settle_vanished_device(&operation, brought_back, turn);
+        self.settle_vanished_device(&running, brought_back, turn);
         match report.result {
             Ok(()) => {
-                self.pending.succeed(&operation);
+                self.pending.succeed(&running);
                 if first_time {
-                    self.publish_success(&operation, turn);
+                    self.publish_success(&running, turn);
                 }
             }
             Err(failure) => {
-                let scope = self.failing_scope(&operation);
-                self.publish_failure(&operation, &failure, turn);
+                let scope = self.failing_scope(&running);
+                self.publish_failure(&running, &failure, turn);
                 // Other pods may want the volume: the end of one pod's operation is no failure of
                 // theirs.
                 if !(report.cancelled && scope == Scope::Volume) {
-                    self.pending.fail(&operation, scope, failure, self.now);
+                    self.pending.fail(&running, scope, failure, self.now);
                 }
             }
         }
@@ -58,30 +60,32 @@ impl Core {
         let Some(running) = self.pending.overdue(id, message.clone()) else {
             return;
         };
-        let operation = running.operation.clone();
-        turn.changed_pods.extend(operation.pod_uid.clone());
-        self.publish_overdue(&operation, &message, turn);
+        turn.changed_pods.extend(running.pod.clone());
+        if let Some(running) = self.pending.running(id) {
+            self.publish_overdue(running, &message, turn);
+        }
     }
 
     /// A mount that fails before its device is mounted fails for every pod of the volume; after
     /// that, for its pod alone.
-    fn failing_scope(&self, operation: &Operation) -> Scope {
-        let of_device = matches!(operation.kind, OperationKind::Mount { .. } | OperationKind::Map { .. })
-            && self.actual.get(&operation.volume).is_some_and(|volume| volume.stageable && !volume.device.is_present());
-        Scope::of(operation.pod_uid.clone().filter(|_| !of_device))
+    fn failing_scope(&self, ended: &InFlightOperation) -> Scope {
+        let of_device = matches!(ended.operation.kind, OperationKind::Mount { .. } | OperationKind::Map { .. })
+            && self.actual.get(&ended.volume).is_some_and(|volume| volume.stageable && !volume.device.is_present());
+        Scope::of(ended.pod.clone().filter(|_| !of_device))
     }
 
     /// Whether the mount is there for the first time.
-    fn mount_ended(&mut self, operation: &Operation, report: &OperationReport, turn: &mut Turn) -> bool {
+    fn mount_ended(&mut self, ended: &InFlightOperation, report: &OperationReport, turn: &mut Turn) -> bool {
+        let InFlightOperation { operation, volume: name, pod, .. } = ended;
         let now = self.now;
         let outcome = OutcomeClass::of(&report.result);
-        let Some(pod) = &operation.pod_uid else {
+        let Some(pod) = pod else {
             return false;
         };
         if outcome == OutcomeClass::Done {
-            self.actual.set_folder(&operation.volume, pod, &operation.spec_name);
+            self.actual.set_folder(name, pod, &operation.spec_name);
         }
-        let Some(volume) = self.actual.get_mut(&operation.volume) else {
+        let Some(volume) = self.actual.get_mut(name) else {
             return false;
         };
         if let Some(device) = device_report(report, outcome, volume.stageable) {
@@ -126,58 +130,60 @@ impl Core {
         }
         let gone = std::mem::take(&mut mount.vanished) && outcome != OutcomeClass::Done && mount.state.is_present();
         if gone {
-            self.mark_vanished(pod, &operation.volume, turn);
+            self.mark_vanished(pod, name, turn);
         } else if !mount.state.may_exist() {
-            self.forget_mount(operation, pod, turn);
+            self.forget_mount(name, pod, &operation.spec_name, turn);
         } else {
-            self.needed_changed(&operation.volume, pod, turn);
+            self.needed_changed(name, pod, turn);
         }
-        self.note_edit(pod, &operation.volume, turn);
+        self.note_edit(pod, name, turn);
         !before.is_present()
     }
 
-    fn unmount_ended(&mut self, operation: &Operation, outcome: OutcomeClass, turn: &mut Turn) {
-        let Some(pod) = &operation.pod_uid else {
+    fn unmount_ended(&mut self, ended: &InFlightOperation, outcome: OutcomeClass, turn: &mut Turn) {
+        let InFlightOperation { operation, volume: name, pod, .. } = ended;
+        let Some(pod) = pod else {
             return;
         };
-        let Some(mount) = self.actual.mount_mut(&operation.volume, pod) else {
+        let Some(mount) = self.actual.mount_mut(name, pod) else {
             return;
         };
         mount.state = mount.state.after_removal(outcome);
         mount.leaving = false;
         if std::mem::take(&mut mount.vanished) && mount.state.is_present() {
-            return self.mark_vanished(pod, &operation.volume, turn);
+            return self.mark_vanished(pod, name, turn);
         }
         if mount.state.may_exist() {
             if !mount.state.is_present() {
                 mount.ready_at = None;
             }
-            return self.needed_changed(&operation.volume, pod, turn);
+            return self.needed_changed(name, pod, turn);
         }
-        self.forget_mount(operation, pod, turn);
-        self.note_edit(pod, &operation.volume, turn);
+        self.forget_mount(name, pod, &operation.spec_name, turn);
+        self.note_edit(pod, name, turn);
     }
 
     /// Forgets a mount that is known to be gone, and wakes what waited for that.
-    fn forget_mount(&mut self, operation: &Operation, pod: &PodUid, turn: &mut Turn) {
-        if let Some(mount) = self.actual.remove_mount(&operation.volume, pod) {
-            turn.dirty.extend(mount.needs.iter().map(|needed| needed.unique_name.clone()));
+    fn forget_mount(&mut self, volume: &VolumeId, pod: &PodId, folder: &SpecName, turn: &mut Turn) {
+        if let Some(mount) = self.actual.remove_mount(volume, pod) {
+            turn.dirty.extend(self.known(mount.needs.iter().map(|needed| &needed.unique_name)));
         }
-        self.folder_is_free(pod, &operation.spec_name, turn);
+        self.folder_is_free(pod, folder, turn);
     }
 
     /// Another volume of the pod may have waited for the folder.
-    fn folder_is_free(&self, pod: &PodUid, folder: &SpecName, turn: &mut Turn) {
+    fn folder_is_free(&self, pod: &PodId, folder: &SpecName, turn: &mut Turn) {
         if let Some(entry) = self.desired.pod(pod) {
             let waiting = entry.volumes.iter().filter(|(_, wanted)| wanted.volume.spec.name == *folder);
             turn.dirty.extend(waiting.map(|(name, _)| name.clone()));
         }
     }
 
-    fn volume_operation_ended(&mut self, operation: &Operation, report: &OperationReport) {
+    fn volume_operation_ended(&mut self, ended: &InFlightOperation, report: &OperationReport) {
+        let operation = &ended.operation;
         let outcome = OutcomeClass::of(&report.result);
         let reported = self.reported_path(&operation.volume);
-        let Some(volume) = self.actual.get_mut(&operation.volume) else {
+        let Some(volume) = self.actual.get_mut(&ended.volume) else {
             return;
         };
         match operation.kind {

@@ -8,16 +8,17 @@
 use std::sync::Arc;
 
 use volhost_model::VolumeSpec;
-use volhost_model::names::{OuterName, PluginName, PodUid, UniqueVolumeName};
+use volhost_model::names::{OuterName, PluginName, UniqueVolumeName};
 
 use super::Core;
 use crate::actual::{ActualVolume, Mount};
 use crate::compare::{is_same_volume, same_mount};
 use crate::event::{DesiredPod, DesiredVolume, UnresolvedVolume};
+use crate::identity::{PodId, VolumeId};
 
 /// The volume on the node that a pod wants.
 struct OwnedVolume<'a> {
-    name: &'a UniqueVolumeName,
+    name: &'a VolumeId,
     volume: &'a ActualVolume,
     /// The pod's own mount, if it has one.
     mount: Option<&'a Mount>,
@@ -26,20 +27,19 @@ struct OwnedVolume<'a> {
 impl Core {
     /// Replaces each volume that resolves to another plugin or name than the one that the node
     /// already has by the latter.
-    pub(super) fn keep_owners(&self, desired: &mut DesiredPod) {
-        let uid = desired.pod.uid.clone();
+    pub(super) fn keep_owners(&self, uid: &PodId, desired: &mut DesiredPod) {
         for volume in &mut desired.volumes {
-            self.keep_folder(&uid, volume);
-            if let Some(owned) = self.owned(&uid, &volume.spec, Some(volume)) {
+            self.keep_folder(uid, volume);
+            if let Some(owned) = self.owned(uid, &volume.spec, Some(volume)) {
                 *volume = owned.kept_instead_of(volume);
             }
         }
         // Of two names of one volume, the one that it was mounted under says what it is.
-        desired.volumes.sort_by_key(|volume| !self.is_mounted_with(&uid, volume));
+        desired.volumes.sort_by_cached_key(|volume| !self.is_mounted_with(uid, volume));
         let mut kept = Vec::new();
         desired.unresolved.retain(|unresolved| {
             let known = unresolved.spec.as_ref();
-            let volume = known.and_then(|spec| Some(self.owned(&uid, spec, None)?.kept_unresolved(unresolved, spec)));
+            let volume = known.and_then(|spec| Some(self.owned(uid, spec, None)?.kept_unresolved(unresolved, spec)));
             let is_unknown = volume.is_none();
             kept.extend(volume);
             is_unknown
@@ -49,8 +49,8 @@ impl Core {
 
     /// An inline volume that two names of the pod lead to stays in the folder in which it was
     /// mounted.
-    fn keep_folder(&self, uid: &PodUid, volume: &mut DesiredVolume) {
-        let Some(mount) = self.actual.mount(&volume.unique_name, uid).filter(|mount| mount.state.may_exist()) else {
+    fn keep_folder(&self, uid: &PodId, volume: &mut DesiredVolume) {
+        let Some(mount) = self.mount_under(uid, &volume.unique_name).filter(|mount| mount.state.may_exist()) else {
             return;
         };
         let same = |made: &Arc<VolumeSpec>| {
@@ -63,16 +63,23 @@ impl Core {
         }
     }
 
-    fn is_mounted_with(&self, uid: &PodUid, volume: &DesiredVolume) -> bool {
-        let mount = self.actual.mount(&volume.unique_name, uid).filter(|mount| mount.state.may_exist());
+    /// The pod's mount of the volume of this name.
+    fn mount_under(&self, uid: &PodId, name: &UniqueVolumeName) -> Option<&Mount> {
+        // Most pods that are reported are new, and have none.
+        let known = || self.volume_names.get(name);
+        self.actual.mount(self.actual.has_mounts_of(uid).then(known)??, uid)
+    }
+
+    fn is_mounted_with(&self, uid: &PodId, volume: &DesiredVolume) -> bool {
+        let mount = self.mount_under(uid, &volume.unique_name).filter(|mount| mount.state.may_exist());
         mount.and_then(|mount| mount.spec.as_ref()).is_some_and(|spec| same_mount(spec, &volume.spec))
     }
 
     /// Returns the volume on the node that has another name or plugin than the one that it is
     /// resolved to.
-    fn owned(&self, uid: &PodUid, spec: &Arc<VolumeSpec>, resolved: Option<&DesiredVolume>) -> Option<OwnedVolume<'_>> {
-        let is_itself = |name: &UniqueVolumeName| resolved.is_some_and(|resolved| resolved.unique_name == *name);
-        if resolved.is_some_and(|resolved| self.actual.mount(&resolved.unique_name, uid).is_some()) {
+    fn owned(&self, uid: &PodId, spec: &Arc<VolumeSpec>, resolved: Option<&DesiredVolume>) -> Option<OwnedVolume<'_>> {
+        let is_itself = |name: &VolumeId| resolved.is_some_and(|resolved| resolved.unique_name == *name.name());
+        if resolved.is_some_and(|resolved| self.mount_under(uid, &resolved.unique_name).is_some()) {
             return None;
         }
         let own = self.actual.volumes_of(uid).filter(|name| !is_itself(name)).find_map(|name| {
@@ -93,7 +100,7 @@ impl Core {
             })
         });
         own.or_else(|| {
-            let of_other = |name: &UniqueVolumeName, volume: &ActualVolume| {
+            let of_other = |name: &VolumeId, volume: &ActualVolume| {
                 !is_itself(name)
                     && resolved.is_none_or(|resolved| resolved.plugin != volume.plugin)
                     && (volume.attach.may_exist() || volume.device.may_exist() || !volume.mounts.is_empty())
@@ -136,7 +143,7 @@ impl OwnedVolume<'_> {
         let mount = self.mount;
         DesiredVolume {
             outer_name,
-            unique_name: self.name.clone(),
+            unique_name: self.name.name().clone(),
             plugin: self.volume.plugin.clone(),
             spec,
             attachable: self.volume.attachable,

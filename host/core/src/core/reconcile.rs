@@ -3,13 +3,13 @@
 //! device and the attachment.
 
 use volhost_model::VolumeSpec;
-use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use super::{Core, Turn};
 use crate::actual::{ActualVolume, Mount};
 use crate::blocked::BlockedReason;
 use crate::command::{OperationKind, OperationName};
 use crate::desired::VolumeEntry;
+use crate::identity::{PodId, VolumeId};
 use crate::keys::Scope;
 use crate::transitions::{Need, Presence, need};
 
@@ -19,7 +19,7 @@ type NeededOperations = Vec<(Scope, OperationName)>;
 
 impl Core {
     /// Starts everything that is due on the volume.
-    pub(super) fn reconcile(&mut self, volume: &UniqueVolumeName, turn: &mut Turn) {
+    pub(super) fn reconcile(&mut self, volume: &VolumeId, turn: &mut Turn) {
         let mut needed = NeededOperations::new();
         self.unmount_unwanted(volume, &mut needed, turn);
         self.mount_wanted(volume, &mut needed, turn);
@@ -27,11 +27,11 @@ impl Core {
         self.pending.keep_only(volume, &needed);
     }
 
-    fn unmount_unwanted(&mut self, name: &UniqueVolumeName, needed: &mut NeededOperations, turn: &mut Turn) {
+    fn unmount_unwanted(&mut self, name: &VolumeId, needed: &mut NeededOperations, turn: &mut Turn) {
         let Some(volume) = self.actual.get(name) else {
             return;
         };
-        let unwanted: Vec<PodUid> = volume
+        let unwanted: Vec<PodId> = volume
             .mounts
             .iter()
             .filter(|(pod, mount)| mount.state.may_exist() && self.must_unmount(pod, name, mount))
@@ -57,7 +57,7 @@ impl Core {
 
     /// The mount has to be unmounted: its pod is known not to want it, or wants another in its
     /// place.
-    fn must_unmount(&self, pod: &PodUid, name: &UniqueVolumeName, mount: &Mount) -> bool {
+    fn must_unmount(&self, pod: &PodId, name: &VolumeId, mount: &Mount) -> bool {
         if mount.state.is_recovered() && !self.may_unmount_recovered() {
             return false;
         }
@@ -74,7 +74,7 @@ impl Core {
     }
 
     /// The pod has volumes that could not be resolved, and this mount may be one of them (rule R2).
-    pub(super) fn is_kept(&self, pod: &PodUid, mount: &Mount) -> bool {
+    pub(super) fn is_kept(&self, pod: &PodId, mount: &Mount) -> bool {
         self.desired.pod(pod).is_some_and(|entry| {
             !entry.unresolved.is_empty()
                 && (mount.outer_names.is_empty()
@@ -82,14 +82,14 @@ impl Core {
         })
     }
 
-    fn mount_wanted(&mut self, name: &UniqueVolumeName, needed: &mut NeededOperations, turn: &mut Turn) {
+    fn mount_wanted(&mut self, name: &VolumeId, needed: &mut NeededOperations, turn: &mut Turn) {
         if self.draining {
             return;
         }
-        let turn_of = |uid: &PodUid| self.desired.wanted(uid, name).map_or(0, |wanted| wanted.last_attempt);
-        let mut users: Vec<PodUid> = self.desired.users(name).cloned().collect();
+        let turn_of = |uid: &PodId| self.desired.wanted(uid, name).map_or(0, |wanted| wanted.last_attempt);
+        let mut users: Vec<PodId> = self.desired.users(name).cloned().collect();
         // If the label is unknown, consider pods that already mount the volume first.
-        let label_is_open = |uid: &PodUid| {
+        let label_is_open = |uid: &PodId| {
             let volume = self.actual.get(name).filter(|volume| volume.label_spec.is_none());
             volume.is_some_and(|volume| !volume.mounts.contains_key(uid))
         };
@@ -100,7 +100,7 @@ impl Core {
     }
 
     /// Starts the next operation that the pod's use of the volume needs, or notes why it cannot.
-    fn advance(&mut self, name: &UniqueVolumeName, pod: &PodUid, needed: &mut NeededOperations, turn: &mut Turn) {
+    fn advance(&mut self, name: &VolumeId, pod: &PodId, needed: &mut NeededOperations, turn: &mut Turn) {
         let Some(wanted) = self.desired.wanted(pod, name) else {
             return;
         };
@@ -180,18 +180,18 @@ impl Core {
     }
 
     /// The operation that brings the attachment, or why none is begun.
-    fn attach_step(&self, name: &UniqueVolumeName, wanted: &VolumeEntry) -> Result<OperationKind, BlockedReason> {
+    fn attach_step(&self, name: &VolumeId, wanted: &VolumeEntry) -> Result<OperationKind, BlockedReason> {
         if self.attaching.by_host(&wanted.volume.plugin) {
             return match self.attach_limit_reached(name, wanted) {
                 Some(reached) => Err(BlockedReason::AttachLimit(reached)),
                 None => Ok(OperationKind::Attach),
             };
         }
-        if !self.reported_in_use.contains(name) {
+        if !self.reported_in_use.contains(name.name()) {
             return Err(BlockedReason::NotReportedInUse);
         }
         match &self.node_attachments {
-            Some(attached) if !attached.contains_key(name) => Err(match self.attach_failures.get(name) {
+            Some(attached) if !attached.contains_key(name.name()) => Err(match self.attach_failures.get(name.name()) {
                 Some(why) => BlockedReason::ControllerFailed(why.clone()),
                 None => BlockedReason::ControllerPending,
             }),
@@ -203,8 +203,8 @@ impl Core {
     /// or unmounted, which reconciles the volume again.
     fn mount_blocked_reason(
         &self,
-        name: &UniqueVolumeName,
-        pod: &PodUid,
+        name: &VolumeId,
+        pod: &PodId,
         wanted: &VolumeEntry,
         volume: Option<&ActualVolume>,
     ) -> Option<BlockedReason> {
@@ -221,18 +221,12 @@ impl Core {
             return Some(BlockedReason::StagedBeforeEdit);
         }
         if let Some(taken) = self.actual.folder_taken_by(pod, &wanted.volume.plugin, &spec.name, name) {
-            return Some(BlockedReason::FolderInUse { volume: taken.clone(), folder: spec.name.clone() });
+            return Some(BlockedReason::FolderInUse { volume: taken.name().clone(), folder: spec.name.clone() });
         }
         self.missing_need(pod, wanted)
     }
 
-    fn set_blocked_reason(
-        &mut self,
-        name: &UniqueVolumeName,
-        pod: &PodUid,
-        reason: Option<BlockedReason>,
-        turn: &mut Turn,
-    ) {
+    fn set_blocked_reason(&mut self, name: &VolumeId, pod: &PodId, reason: Option<BlockedReason>, turn: &mut Turn) {
         let Some(wanted) = self.desired.wanted_mut(pod, name) else {
             return;
         };
@@ -247,7 +241,7 @@ impl Core {
         }
     }
 
-    fn release_device(&mut self, name: &UniqueVolumeName, needed: &mut NeededOperations, turn: &mut Turn) {
+    fn release_device(&mut self, name: &VolumeId, needed: &mut NeededOperations, turn: &mut Turn) {
         let Some(volume) = self.actual.get(name) else {
             return;
         };

@@ -4,28 +4,22 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use volhost_model::names::{PodUid, UniqueVolumeName};
-
 use super::{Core, Turn};
 use crate::actual::{ActualVolume, Mount};
 use crate::command::{CoreCommand, Operation, OperationKind};
+use crate::identity::{PodId, VolumeId};
 use crate::keys::Scope;
+use crate::pending::InFlightOperation;
 use crate::transitions::MountState;
 
 impl Core {
     /// No running operation's key matches, and no back-off of this operation runs.
-    pub(super) fn is_free(
-        &self,
-        name: &UniqueVolumeName,
-        scope: &Scope,
-        pod: Option<&PodUid>,
-        kind: OperationKind,
-    ) -> bool {
+    pub(super) fn is_free(&self, name: &VolumeId, scope: &Scope, pod: Option<&PodId>, kind: OperationKind) -> bool {
         !self.pending.is_taken(name, scope) && !self.pending.is_waiting(name, pod, kind.name(), self.now)
     }
 
     /// The scope of the operation's key: the volume when it must be the only one on it.
-    pub(super) fn key_scope(&self, name: &UniqueVolumeName, kind: OperationKind, pod: Option<&PodUid>) -> Scope {
+    pub(super) fn key_scope(&self, name: &VolumeId, kind: OperationKind, pod: Option<&PodId>) -> Scope {
         let Some(pod) = pod else { return Scope::Volume };
         match kind {
             OperationKind::Mount { .. } | OperationKind::Map { .. } => {
@@ -40,7 +34,7 @@ impl Core {
 
     /// Makes room in ACTUAL for what an operation for `pod` is about to do: from here on the volume
     /// may be mounted.
-    pub(super) fn prepare(&mut self, name: &UniqueVolumeName, pod: &PodUid, kind: OperationKind) {
+    pub(super) fn prepare(&mut self, name: &VolumeId, pod: &PodId, kind: OperationKind) {
         let Some(wanted) = self.desired.wanted(pod, name) else {
             return;
         };
@@ -62,6 +56,7 @@ impl Core {
             refused_size: None,
             mounts: BTreeMap::new(),
         });
+        let Some(volume) = volume else { return };
         volume.attachable |= desired.attachable;
         volume.stageable |= desired.stageable;
         self.actual.set_spec(name, Some(Arc::clone(&desired.spec)));
@@ -103,7 +98,7 @@ impl Core {
 
     /// Starts an operation whose key is free. `pod` is whose use of the volume it serves; none for
     /// the volume alone.
-    pub(super) fn start(&mut self, name: &UniqueVolumeName, kind: OperationKind, pod: Option<PodUid>, turn: &mut Turn) {
+    pub(super) fn start(&mut self, name: &VolumeId, kind: OperationKind, pod: Option<PodId>, turn: &mut Turn) {
         let Some(volume) = self.actual.get(name) else {
             return;
         };
@@ -130,10 +125,10 @@ impl Core {
         let operation = Operation {
             id,
             kind,
-            volume: name.clone(),
+            volume: name.name().clone(),
             plugin: wanted.map_or_else(|| volume.plugin.clone(), |wanted| wanted.volume.plugin.clone()),
             spec_name,
-            pod_uid: pod.clone().filter(|_| !of_volume),
+            pod_uid: pod.as_ref().filter(|_| !of_volume).map(|pod| pod.name().clone()),
             pod: object.filter(|_| !of_volume),
             spec,
             device_path: volume.device_path.clone(),
@@ -151,7 +146,14 @@ impl Core {
             .unwrap_or_default(),
         };
         let scope = self.key_scope(name, kind, pod.as_ref());
-        self.pending.start(operation.clone(), scope, self.now);
+        self.pending.start(InFlightOperation {
+            operation: operation.clone(),
+            volume: name.clone(),
+            pod: pod.clone().filter(|_| !of_volume),
+            scope,
+            since: self.now,
+            overdue: None,
+        });
         if let Some(pod) = pod {
             if let Some(wanted) = self.desired.wanted_mut(&pod, name) {
                 wanted.last_attempt = id;

@@ -1,7 +1,7 @@
 //! The status of a pod's volume, for views and for callers that wait.
 
 use volhost_model::Failure;
-use volhost_model::names::{OuterName, PodUid, UniqueVolumeName};
+use volhost_model::names::OuterName;
 use volhost_model::view::VolumeState;
 
 use super::Core;
@@ -9,6 +9,7 @@ use crate::actual::Mount;
 use crate::command::{OperationKind, VolumeStatus};
 use crate::desired::VolumeEntry;
 use crate::event::Time;
+use crate::identity::{PodId, VolumeId};
 use crate::pending::{FailedKey, InFlightOperation};
 use crate::transitions::Presence;
 use crate::waiters::WaitCondition;
@@ -32,8 +33,8 @@ impl Activity<'_> {
 
 impl Core {
     /// Returns the operation on the pod's use of the volume: its own or the volume's.
-    pub(super) fn activity(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Activity<'_> {
-        let concerns = |running: &&InFlightOperation| running.operation.pod_uid.as_ref().is_none_or(|pod| pod == uid);
+    pub(super) fn activity(&self, uid: &PodId, volume: &VolumeId) -> Activity<'_> {
+        let concerns = |running: &&InFlightOperation| running.pod.as_ref().is_none_or(|pod| pod == uid);
         Activity {
             running: self.pending.running_on(volume).find(concerns),
             failed: self.pending.failures_for(volume, Some(uid)).next(),
@@ -43,8 +44,8 @@ impl Core {
     /// The state of the pod's use of the volume.
     pub(super) fn state_of(
         &self,
-        uid: &PodUid,
-        volume: &UniqueVolumeName,
+        uid: &PodId,
+        volume: &VolumeId,
         wanted: Option<&VolumeEntry>,
         mount: Option<&Mount>,
     ) -> VolumeState {
@@ -78,7 +79,7 @@ impl Core {
     }
 
     /// Returns the status of each volume of the pod that does not meet the condition.
-    pub(super) fn statuses(&self, uid: &PodUid, condition: WaitCondition) -> Vec<VolumeStatus> {
+    pub(super) fn statuses(&self, uid: &PodId, condition: WaitCondition) -> Vec<VolumeStatus> {
         let mut statuses = Vec::new();
         if condition == WaitCondition::Mounted {
             self.unmounted_statuses(uid, &mut statuses);
@@ -101,7 +102,7 @@ impl Core {
         statuses
     }
 
-    fn unmounted_statuses(&self, uid: &PodUid, statuses: &mut Vec<VolumeStatus>) {
+    fn unmounted_statuses(&self, uid: &PodId, statuses: &mut Vec<VolumeStatus>) {
         let Some(entry) = self.desired.pod(uid) else {
             return;
         };
@@ -139,8 +140,8 @@ impl Core {
 
     fn volume_status(
         &self,
-        uid: &PodUid,
-        volume: &UniqueVolumeName,
+        uid: &PodId,
+        volume: &VolumeId,
         name: String,
         wanted: Option<&VolumeEntry>,
         why: &str,

@@ -11,20 +11,24 @@ use super::Core;
 use crate::actual::{ActualVolume, Mount};
 use crate::desired::{PodEntry, PodReport, VolumeEntry};
 use crate::event::{DesiredPod, UnresolvedVolume};
+use crate::identity::{PodId, VolumeId};
 use crate::keys::Scope;
 
 impl Core {
     /// Every pod that exists, or of which something is still mounted or may be, by uid.
     pub fn pods(&self) -> Vec<PodView> {
-        self.desired.pods().filter_map(|(uid, entry)| self.pod_view(uid, entry)).collect()
+        let mut pods: Vec<_> = self.desired.pods().collect();
+        pods.sort_unstable_by_key(|(uid, _)| *uid);
+        pods.into_iter().filter_map(|(uid, entry)| self.pod_view(uid, entry)).collect()
     }
 
     /// One pod.
     pub fn pod(&self, uid: &PodUid) -> Option<PodView> {
+        let uid = self.pod_names.get(uid)?;
         self.desired.pod(uid).and_then(|entry| self.pod_view(uid, entry))
     }
 
-    fn pod_view(&self, uid: &PodUid, entry: &PodEntry) -> Option<PodView> {
+    fn pod_view(&self, uid: &PodId, entry: &PodEntry) -> Option<PodView> {
         let desired = self.is_desired(uid);
         if !desired && !self.actual.has_mounts_of(uid) {
             return None;
@@ -68,7 +72,7 @@ impl Core {
         })
     }
 
-    fn unresolved_view(&self, uid: &PodUid, entry: &PodEntry, name: &str, reason: &str) -> VolumeView {
+    fn unresolved_view(&self, uid: &PodId, entry: &PodEntry, name: &str, reason: &str) -> VolumeView {
         VolumeView {
             name: name.to_owned(),
             pod: self.pod_name(uid),
@@ -80,7 +84,7 @@ impl Core {
     }
 
     /// One view for each name that the volume has in the pod.
-    fn volume_views(&self, uid: &PodUid, name: &UniqueVolumeName, wanted: Option<&VolumeEntry>) -> Vec<VolumeView> {
+    fn volume_views(&self, uid: &PodId, name: &VolumeId, wanted: Option<&VolumeEntry>) -> Vec<VolumeView> {
         let view = self.volume_view(uid, name, wanted);
         let mounted = self.actual.mount(name, uid).map(|mount| mount.outer_names.as_slice());
         let names = wanted.map(|wanted| wanted.outer_names.as_slice()).or(mounted).unwrap_or_default();
@@ -91,7 +95,7 @@ impl Core {
     }
 
     /// Why the pod's name for the mount cannot be resolved, or the volume cannot be worked on.
-    fn kept_for(&self, uid: &PodUid, wanted: Option<&VolumeEntry>, mount: Option<&Mount>) -> Option<Failure> {
+    fn kept_for(&self, uid: &PodId, wanted: Option<&VolumeEntry>, mount: Option<&Mount>) -> Option<Failure> {
         if let Some(wanted) = wanted {
             return blocked(wanted).map(unresolved);
         }
@@ -99,7 +103,7 @@ impl Core {
         mount?.outer_names.iter().find_map(|name| entry.unresolved.get(name)).map(|why| unresolved(&why.reason))
     }
 
-    fn volume_view(&self, uid: &PodUid, name: &UniqueVolumeName, wanted: Option<&VolumeEntry>) -> VolumeView {
+    fn volume_view(&self, uid: &PodId, name: &VolumeId, wanted: Option<&VolumeEntry>) -> VolumeView {
         let mount = self.actual.mount(name, uid);
         let activity = self.activity(uid, name);
         let spec = wanted.map(|wanted| &wanted.volume.spec).or_else(|| mount.and_then(|mount| mount.spec.as_ref()));
@@ -114,7 +118,7 @@ impl Core {
         VolumeView {
             attached_by,
             attached_as,
-            attached_elsewhere: self.attached_elsewhere(name).unwrap_or_default().to_owned(),
+            attached_elsewhere: self.attached_elsewhere(name.name()).unwrap_or_default().to_owned(),
             container_mounts: used.iter().map(|one| container_mount_view(uid, &path, mount, one)).collect(),
             made_of: needs.into_iter().flat_map(|needs| needs.iter()).map(|needed| needed.name.to_string()).collect(),
             spec_name: spec_name.map(ToString::to_string).unwrap_or_default(),
@@ -138,7 +142,8 @@ impl Core {
 
     /// Whether a pod of this uid is wanted, or something of one is mounted, or may be.
     pub fn knows(&self, uid: &PodUid) -> bool {
-        self.desired.pod(uid).is_some() || self.actual.has_mounts_of(uid)
+        let uid = self.pod_names.get(uid);
+        uid.is_some_and(|uid| self.desired.pod(uid).is_some() || self.actual.has_mounts_of(uid))
     }
 
     /// Whether the node has, or may have, an attachable volume of one of these PersistentVolumes
@@ -154,20 +159,22 @@ impl Core {
             volume.attachable
                 && !is_inline
                 && persistent_volumes.contains(volume.spec_name.as_str())
-                && !is_reported(name)
+                && !is_reported(name.name())
         })
     }
 
     /// Returns the pod's volume that is mounted for certain in the folder of this name.
     pub fn mounted_in(&self, uid: &PodUid, plugin: &PluginName, spec_name: &SpecName) -> Option<&UniqueVolumeName> {
-        self.actual.in_folder(uid, spec_name).find(|name| {
+        let uid = self.pod_names.get(uid)?;
+        let mut there = self.actual.in_folder(uid, spec_name).filter(|name| {
             self.actual.get(name).is_some_and(|volume| volume.plugin == *plugin)
                 && self.actual.mount(name, uid).is_some_and(Mount::is_usable)
-        })
+        });
+        there.next().map(VolumeId::name)
     }
 
     /// Returns who attached the volume, `host` or `controller`, and what it is attached as.
-    fn attachment_view(&self, name: &UniqueVolumeName) -> (String, String) {
+    fn attachment_view(&self, name: &VolumeId) -> (String, String) {
         let attached = self.actual.get(name).filter(|volume| volume.attachable && volume.attach.is_present());
         let by = |plugin| if self.attaching.by_host(plugin) { "host" } else { "controller" };
         attached
@@ -178,7 +185,7 @@ impl Core {
     /// The other node that has the volume, or may, which is why it could not be attached to this
     /// one.
     pub fn attached_elsewhere(&self, name: &UniqueVolumeName) -> Option<&str> {
-        self.actual.get(name)?.other_node.as_deref()
+        self.actual.get(self.volume_names.get(name)?)?.other_node.as_deref()
     }
 
     /// Volumes that no pod uses and that are still attached or staged, or may be.
@@ -186,7 +193,10 @@ impl Core {
         let unused = self.actual.volumes().filter(|(name, volume)| {
             volume.mounts.is_empty() && (self.draining || self.desired.users(name).next().is_none())
         });
+        let mut unused: Vec<_> = unused.collect();
+        unused.sort_unstable_by_key(|(name, _)| *name);
         unused
+            .into_iter()
             .map(|(name, volume)| {
                 let failed = self.pending.failures_for(name, None).next();
                 let (attached_by, attached_as) = self.attachment_view(name);
@@ -212,11 +222,11 @@ impl Core {
 
     /// The volumes that wait after a failure, with their plugins and, as far as known, their specs.
     pub fn failed_volumes(&self) -> impl Iterator<Item = (&UniqueVolumeName, &PluginName, Option<&VolumeSpec>)> {
-        self.pending.all_failed().map(|(name, scope, failed)| {
+        self.pending.failed_in_order().into_iter().map(|(name, scope, failed)| {
             let wanted = self.desired.users(name).find(|pod| scope.pod().is_none_or(|of| of == *pod));
             let wanted = wanted.and_then(|pod| self.wanted(pod, name)).map(|wanted| wanted.volume.spec.as_ref());
             let known = || self.actual.get(name).and_then(|volume| volume.spec.as_deref());
-            (name, &failed.plugin, wanted.or_else(known))
+            (name.name(), &failed.plugin, wanted.or_else(known))
         })
     }
 
@@ -225,13 +235,13 @@ impl Core {
     pub fn operations(&self) -> Vec<OperationView> {
         let running = self.pending.all_running().map(|(_, running)| {
             let operation = &running.operation;
-            let mut failures = self.pending.failures_for(&operation.volume, operation.pod_uid.as_ref());
+            let mut failures = self.pending.failures_for(&running.volume, running.pod.as_ref());
             let failed = failures.find(|failed| failed.name == operation.kind.name());
             OperationView {
                 id: operation.id,
                 name: operation.kind.name().to_string(),
                 volume: operation.volume.to_string(),
-                pod: operation.pod_uid.as_ref().map(|uid| self.pod_name(uid)).unwrap_or_default(),
+                pod: running.pod.as_ref().map(|uid| self.pod_name(uid)).unwrap_or_default(),
                 plugin: operation.plugin.to_string(),
                 running: true,
                 step: String::new(),
@@ -242,8 +252,9 @@ impl Core {
                 failure: failed.map(|failed| failed.failure.clone()),
             }
         });
-        let failed = self.pending.all_failed();
-        let waiting = failed.filter(|(volume, scope, failed)| !self.pending.is_retried(volume, scope, failed));
+        let failed = self.pending.failed_in_order();
+        let waiting =
+            failed.into_iter().filter(|(volume, scope, failed)| !self.pending.is_retried(volume, scope, failed));
         let waiting = waiting.map(|(volume, scope, failed)| OperationView {
             id: 0,
             name: failed.name.to_string(),
@@ -269,9 +280,8 @@ impl Core {
                 && users.iter().any(|uid| self.desired.wanted(uid, name).is_some_and(|wanted| wanted.volume.attachable))
         });
         let actual = self.actual.volumes().filter(|(_, volume)| volume.attachable);
-        let names: BTreeSet<&UniqueVolumeName> =
-            desired.map(|(name, _)| name).chain(actual.map(|(name, _)| name)).collect();
-        names.into_iter().cloned().collect()
+        let names: BTreeSet<&VolumeId> = desired.map(|(name, _)| name).chain(actual.map(|(name, _)| name)).collect();
+        names.into_iter().map(|name| name.name().clone()).collect()
     }
 
     /// The pod's volumes that are mounted for certain.
@@ -286,6 +296,7 @@ impl Core {
     }
 
     fn mounts_of(&self, uid: &PodUid, chosen: impl Fn(&Mount) -> bool) -> Vec<VolumeView> {
+        let Some(uid) = self.pod_names.get(uid) else { return Vec::new() };
         let names = self.actual.volumes_of(uid).filter(|name| self.actual.mount(name, uid).is_some_and(&chosen));
         names.flat_map(|name| self.volume_views(uid, name, self.wanted(uid, name))).collect()
     }
@@ -296,9 +307,10 @@ impl Core {
         let mut attached: BTreeMap<PluginName, Vec<UniqueVolumeName>> = BTreeMap::new();
         for (name, volume) in self.actual.volumes() {
             if volume.attachable && volume.attach.is_present() && self.pending.running_on(name).next().is_none() {
-                attached.entry(volume.plugin.clone()).or_default().push(name.clone());
+                attached.entry(volume.plugin.clone()).or_default().push(name.name().clone());
             }
         }
+        attached.values_mut().for_each(|names| names.sort_unstable());
         attached
     }
 
@@ -310,7 +322,8 @@ impl Core {
     /// Whether the volume is attached to this node for certain, or needs no attachment and is in
     /// use.
     pub fn volume_is_attached(&self, name: &UniqueVolumeName) -> bool {
-        self.actual.get(name).is_some_and(|volume| !volume.attachable || volume.attach.is_present())
+        let known = self.volume_names.get(name).and_then(|name| self.actual.get(name));
+        known.is_some_and(|volume| !volume.attachable || volume.attach.is_present())
     }
 
     /// [`Core::volumes_in_use`] is complete: of no volume that recovery found is it unknown whether
@@ -325,7 +338,8 @@ impl Core {
     /// A pod that exists and of which a source can say no more, as it is wanted: nothing new, and
     /// nothing of it unmounted (rule R2).
     pub fn unreadable_pod(&self, uid: &PodUid, why: String) -> DesiredPod {
-        let known = self.pod_object(uid).unwrap_or_else(|| Arc::new(Pod::unknown(uid.clone())));
+        let known = self.pod_names.get(uid).and_then(|uid| self.pod_object(uid));
+        let known = known.unwrap_or_else(|| Arc::new(Pod::unknown(uid.clone())));
         let names = known.used_volumes.iter().cloned();
         let mut unresolved: Vec<UnresolvedVolume> =
             names.map(|outer_name| UnresolvedVolume::new(outer_name, why.clone())).collect();
@@ -348,6 +362,7 @@ impl Core {
     /// The groups that the pod's mounted PersistentVolumes ask for and that it does not have
     /// already; sorted, each once.
     pub fn extra_supplemental_groups(&self, uid: &PodUid) -> Vec<i64> {
+        let Some(uid) = self.pod_names.get(uid) else { return Vec::new() };
         let entry = self.desired.pod(uid);
         let own = entry
             .and_then(|entry| entry.pod.as_ref())
@@ -368,7 +383,7 @@ impl Core {
         let wanted = self.desired.volumes().filter(|(name, users)| {
             users.iter().any(|uid| self.wanted(uid, name).is_some_and(|wanted| wanted.volume.plugin == *plugin))
         });
-        let names: BTreeSet<&UniqueVolumeName> = actual.chain(wanted.map(|(name, _)| name)).collect();
+        let names: BTreeSet<&VolumeId> = actual.chain(wanted.map(|(name, _)| name)).collect();
         u32::try_from(names.len()).unwrap_or(u32::MAX)
     }
 
@@ -380,7 +395,7 @@ impl Core {
 }
 
 /// The pod's path to the mount, below the root folder, as the kubelet lays it out.
-fn path_of(uid: &PodUid, plugin: &PluginName, mount: &Mount) -> String {
+fn path_of(uid: &PodId, plugin: &PluginName, mount: &Mount) -> String {
     if !mount.state.may_exist() {
         return String::new();
     }
@@ -389,7 +404,7 @@ fn path_of(uid: &PodUid, plugin: &PluginName, mount: &Mount) -> String {
 }
 
 /// One use by a container. A part of the volume has a path once it was prepared.
-fn container_mount_view(uid: &PodUid, volume: &str, mount: Option<&Mount>, one: &ContainerMount) -> ContainerMountView {
+fn container_mount_view(uid: &PodId, volume: &str, mount: Option<&Mount>, one: &ContainerMount) -> ContainerMountView {
     let ready = mount.filter(|mount| mount.is_usable());
     let path = match ready {
         Some(_) if one.sub_path.is_none() => volume.to_owned(),

@@ -93,7 +93,7 @@ impl Core {
         name: &UniqueVolumeName,
         mut mount: impl FnMut(&'a PodUid, MountProbe<'a>),
     ) -> Option<VolumeProbe<'a>> {
-        let volume = self.actual().get(name)?;
+        let volume = self.actual().get(self.volume_id(name)?)?;
         for (pod, known) in &volume.mounts {
             let probe = MountProbe {
                 state: Probe::of(known.state),
@@ -105,7 +105,7 @@ impl Core {
                     .then(|| known.container_mounts.iter().filter(|mount| mount.sub_path.is_some()).count()),
                 needs: known.needs.len(),
             };
-            mount(pod, probe);
+            mount(pod.name(), probe);
         }
         Some(VolumeProbe {
             attach: Probe::of(volume.attach),
@@ -121,9 +121,10 @@ impl Core {
         &'a self,
         name: &UniqueVolumeName,
     ) -> impl Iterator<Item = (Option<&'a PodUid>, FailureProbe)> + use<'a> {
-        self.pending().failed_on(name).map(|(scope, failed)| {
+        let volume = self.volume_id(name);
+        volume.into_iter().flat_map(|volume| self.pending().failed_on(volume)).map(|(scope, failed)| {
             (
-                scope.pod(),
+                scope.pod().map(|pod| pod.name()),
                 FailureProbe { name: failed.name.as_str(), failures: failed.failures, retry_at: failed.retry_at },
             )
         })
