@@ -28,9 +28,26 @@ impl Core {
         self.desired.pod(uid).and_then(|entry| self.pod_view(uid, entry))
     }
 
+    /// Whether [`Core::pod`] would return a pod of this uid.
+    pub fn has_pod(&self, uid: &PodUid) -> bool {
+        self.pod_names.get(uid).is_some_and(|uid| self.desired.pod(uid).is_some() && self.is_shown(uid))
+    }
+
+    /// Returns the uid of the pod of this name among [`Core::pods`].
+    pub fn pod_named(&self, namespace: &str, name: &str) -> Option<&PodUid> {
+        let is_named = |pod: &Arc<Pod>| pod.namespace == namespace && pod.name == name;
+        let named = self.desired.pods().filter(|(_, entry)| entry.pod.as_ref().is_some_and(is_named));
+        named.map(|(uid, _)| uid).filter(|uid| self.is_shown(uid)).min().map(PodId::name)
+    }
+
+    /// The pod exists, or something of it is still mounted or may be.
+    fn is_shown(&self, uid: &PodId) -> bool {
+        self.is_desired(uid) || self.actual.has_mounts_of(uid)
+    }
+
     fn pod_view(&self, uid: &PodId, entry: &PodEntry) -> Option<PodView> {
         let desired = self.is_desired(uid);
-        if !desired && !self.actual.has_mounts_of(uid) {
+        if !self.is_shown(uid) {
             return None;
         }
         let mut volumes: Vec<VolumeView> = Vec::new();

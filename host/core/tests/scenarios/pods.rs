@@ -304,3 +304,24 @@ fn one_pod_among_ten_thousand_volumes_costs_only_itself() {
     // A look at every volume would be 20 million looks, half a minute and more.
     assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
 }
+
+#[test]
+fn a_pod_is_known_by_uid_and_name_while_it_is_listed() {
+    let mut world = World::new();
+    let seen = |world: &World| {
+        let listed = world.core.pod(&uid("a")).is_some();
+        assert_eq!(world.core.has_pod(&uid("a")), listed);
+        assert_eq!(world.core.pod_named("ns", "a").cloned(), listed.then(|| uid("a")));
+        listed
+    };
+    assert!(!seen(&world));
+    world.desire("a", vec![plain("a", "one")]);
+    world.desire("b", vec![]);
+    assert!(seen(&world));
+    assert_eq!((world.core.pod_named("other", "a"), world.core.pod_named("ns", "c")), (None, None));
+    world.settle();
+    world.gone("a");
+    assert!(seen(&world), "its volume is still mounted");
+    world.settle();
+    assert!(!seen(&world));
+}

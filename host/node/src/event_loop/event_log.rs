@@ -15,8 +15,9 @@ const LOOK_BACK: usize = 256;
 /// A bounded log of events. The oldest are dropped first.
 #[derive(Debug, Default)]
 pub(super) struct EventLog {
-    /// Each with its [`hash_of`].
-    events: VecDeque<(u64, EventView)>,
+    events: VecDeque<EventView>,
+    /// The [`hash_of`] each event, apart from them: a search reads no more than this.
+    hashes: VecDeque<u64>,
     sequence: u64,
 }
 
@@ -29,17 +30,18 @@ impl EventLog {
         self.sequence += 1;
         let hash = hash_of(reason, object, message);
         let oldest = self.events.len().saturating_sub(LOOK_BACK);
-        let same = self
-            .events
-            .range(oldest..)
-            .rposition(|(other, e)| {
-                *other == hash && e.kind == kind && e.reason == reason && e.object == object && e.message == message
-            })
-            .and_then(|position| self.events.remove(oldest + position));
+        let is_same = |event: &EventView| {
+            event.kind == kind && event.reason == reason && event.object == object && event.message == message
+        };
+        let recent = self.hashes.range(oldest..).zip(oldest..self.hashes.len()).rev();
+        let mut alike = recent.filter(|(other, _)| **other == hash).map(|(_, position)| position);
+        let same = alike.find(|position| self.events.get(*position).is_some_and(is_same));
+        let same = same.and_then(|position| {
+            self.hashes.remove(position);
+            self.events.remove(position)
+        });
         let event = match same {
-            Some((_, event)) => {
-                EventView { sequence: self.sequence, at, count: event.count.saturating_add(1), ..event }
-            }
+            Some(event) => EventView { sequence: self.sequence, at, count: event.count.saturating_add(1), ..event },
             None => EventView {
                 sequence: self.sequence,
                 at,
@@ -50,16 +52,18 @@ impl EventLog {
                 count: 1,
             },
         };
-        self.events.push_back((hash, event));
+        self.events.push_back(event);
+        self.hashes.push_back(hash);
         if self.events.len() > CAPACITY {
             self.events.pop_front();
+            self.hashes.pop_front();
         }
     }
 
     /// Returns the events after this sequence number, oldest first.
     pub(super) fn after(&self, sequence: u64) -> Vec<EventView> {
-        let first = self.events.partition_point(|(_, event)| event.sequence <= sequence);
-        self.events.range(first..).map(|(_, event)| event.clone()).collect()
+        let first = self.events.partition_point(|event| event.sequence <= sequence);
+        self.events.range(first..).cloned().collect()
     }
 }
 

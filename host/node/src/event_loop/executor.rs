@@ -16,7 +16,7 @@ use volhost_model::{Failure, FailureClass};
 use volhost_runtime::{Call, Environment, Progress};
 
 use super::reports::WorkerReport;
-use super::running_operation::RunningOperation;
+use super::running_operation::{RunningOperation, pod_of};
 use super::sink::OperationSink;
 use super::volume_accounts::VolumeAccounts;
 use volhost_model::clock::{Clock, micros};
@@ -157,7 +157,8 @@ impl Executor {
         progress.enter("waiting for a thread");
         let due = self.clock.now().saturating_add(micros(self.overdue_after));
         self.overdue.insert((due, operation.id));
-        let running = RunningOperation::new(&operation, due, progress.clone());
+        let pod = pod_of(&operation);
+        let running = RunningOperation::new(&operation, &pod, due, progress.clone());
         let (span, cancellation) = (running.span.clone(), running.cancellation.clone());
         let queued = debug_span!(parent: &span, "waiting for a thread");
         self.running.insert(operation.id, running);
@@ -165,7 +166,7 @@ impl Executor {
         let volume_ops = self.volume_ops.clone();
         let (accounts, account) = (Arc::clone(&self.accounts), self.accounts.of(&operation.volume));
         let call = Call::new(Arc::clone(&self.environment), self.plugin_time)
-            .with_sink(Arc::new(OperationSink::new(&operation, self.reports.clone())))
+            .with_sink(Arc::new(OperationSink::new(pod, operation.volume.clone(), self.reports.clone())))
             .with_progress(progress)
             .with_cancellation(cancellation)
             .with_account(account.clone());

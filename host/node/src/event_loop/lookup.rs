@@ -15,17 +15,13 @@ pub(super) fn known_pod(world: &World, sources: &Sources, pod: &PodSelector) -> 
     match pod {
         PodSelector::Uid(text) => {
             let uid = PodUid::new(text.clone()).map_err(|error| RequestError::Invalid(error.to_string()))?;
-            let known = world.core().pod(&uid).is_some() || sources.knows(&uid);
+            let known = world.core().has_pod(&uid) || sources.knows(&uid);
             if known { Ok(uid) } else { Err(unknown(pod)) }
         }
         PodSelector::Name { namespace, name } => sources
             .uid_of(namespace, name)
-            .or_else(|| {
-                // Gone from its source, but not yet from the node.
-                let pods = world.core().pods();
-                let pod = pods.into_iter().find(|pod| pod.namespace == *namespace && pod.name == *name)?;
-                PodUid::new(pod.uid).ok()
-            })
+            // Gone from its source, but not yet from the node.
+            .or_else(|| world.core().pod_named(namespace, name).cloned())
             .ok_or_else(|| unknown(pod)),
     }
 }

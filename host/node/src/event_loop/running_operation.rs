@@ -37,8 +37,8 @@ pub(super) struct RunningOperation {
 }
 
 impl RunningOperation {
-    /// Creates the state of an operation that begins now.
-    pub(super) fn new(operation: &Operation, due: Time, progress: Arc<Progress>) -> Self {
+    /// Creates the state of an operation that begins now, for this [`pod_of`] it.
+    pub(super) fn new(operation: &Operation, pod: &str, due: Time, progress: Arc<Progress>) -> Self {
         let is_mount = matches!(operation.kind, OperationKind::Mount { .. } | OperationKind::Map { .. });
         let first = matches!(operation.kind, OperationKind::Mount { remount: false, .. } | OperationKind::Map { .. });
         let last = matches!(operation.kind, OperationKind::Unmount | OperationKind::Unmap);
@@ -52,7 +52,7 @@ impl RunningOperation {
             name: operation.kind.name().as_str(),
             plugin: operation.plugin.clone(),
             begun: Instant::now(),
-            span: span(operation),
+            span: span(operation, pod),
         }
     }
 
@@ -82,9 +82,14 @@ macro_rules! span_named {
     };
 }
 
-fn span(operation: &Operation) -> Span {
-    let pod = operation.pod.as_ref().map(|pod| pod.full_name());
-    let pod = pod.or_else(|| operation.pod_uid.as_ref().map(ToString::to_string)).unwrap_or_default();
+/// Returns the pod of the operation as logs name it: `namespace/name`, or its uid; empty for an
+/// operation on the volume alone.
+pub(super) fn pod_of(operation: &Operation) -> Arc<str> {
+    let pod = operation.pod.as_ref().map(|pod| pod.full_name().into());
+    pod.or_else(|| operation.pod_uid.as_ref().map(|uid| uid.as_str().into())).unwrap_or_default()
+}
+
+fn span(operation: &Operation, pod: &str) -> Span {
     span_named!(
         operation, pod,
         "volume_attach" "volume_detach" "verify_controller_attached_volume" "volume_mount" "volume_unmount"

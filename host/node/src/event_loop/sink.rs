@@ -1,9 +1,11 @@
 //! Log lines and events of a plugin during an operation. The operation's span names the volume,
 //! pod, plugin and operation.
 
+use std::sync::Arc;
+
 use tokio::sync::mpsc;
 use tracing::{debug, error, info, warn};
-use volhost_core::Operation;
+use volhost_model::names::UniqueVolumeName;
 use volhost_model::view::EventKind;
 use volhost_runtime::{CallSink, LogLevel};
 
@@ -14,17 +16,20 @@ use super::reports::WorkerReport;
 /// Receives one operation's log lines and events.
 #[derive(Debug)]
 pub(super) struct OperationSink {
-    pod: String,
-    volume: String,
+    /// The pod as logs name it; empty for an operation on the volume alone.
+    pod: Arc<str>,
+    volume: UniqueVolumeName,
     reports: mpsc::UnboundedSender<WorkerReport>,
 }
 
 impl OperationSink {
-    /// Creates a sink for this operation.
-    pub(super) fn new(operation: &Operation, reports: mpsc::UnboundedSender<WorkerReport>) -> Self {
-        let pod = operation.pod.as_ref().map(|pod| pod.full_name());
-        let pod = pod.or_else(|| operation.pod_uid.as_ref().map(ToString::to_string)).unwrap_or_default();
-        Self { pod, volume: operation.volume.to_string(), reports }
+    /// Creates a sink for an operation on this volume of this pod.
+    pub(super) const fn new(
+        pod: Arc<str>,
+        volume: UniqueVolumeName,
+        reports: mpsc::UnboundedSender<WorkerReport>,
+    ) -> Self {
+        Self { pod, volume, reports }
     }
 }
 

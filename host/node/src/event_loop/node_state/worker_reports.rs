@@ -64,7 +64,7 @@ impl NodeState {
     pub(super) fn volumes_unmounted(&mut self, pods: Vec<PodUid>) {
         let mut is_last = false;
         for pod in pods {
-            if self.world.core().pod(&pod).is_none() {
+            if !self.world.core().has_pod(&pod) {
                 is_last = true;
                 self.orphans.last_volume_unmounted(pod, &self.world);
             }
