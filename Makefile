@@ -79,8 +79,9 @@ bench: plugins fixtures ## run the benchmarks on a release build
 	cargo bench -p volhost-tests
 	FILES=$${FILES:-1000000} cargo bench -p volhost-kernel --bench ownership
 
-instructions: ## count the state machine's instructions and compare; RECORD=yes after a change that is meant
+instructions: ## count instructions of state machine and API and compare; RECORD=yes after a change that is meant
 	@cargo bench --quiet --locked -p volhost-core --bench instructions $(if $(RECORD),-- --record)
+	@cargo test --quiet --locked --workspace --bench api-instructions $(if $(RECORD),-- --record)
 
 # Seconds for each target; ONLY=NAME for one target.
 TIME ?= 20

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::workloads::Workload;
+use crate::counting::Workload;
 
 /// Returns the instructions of one round of the workload: the difference between runs of twice and
 /// of once its rounds, so that neither the program's start nor the workload's preparation counts.

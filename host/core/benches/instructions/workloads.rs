@@ -5,15 +5,8 @@ use std::hint::black_box;
 use volhost_core::{Event, OperationReport};
 use volhost_model::FailureClass;
 
+use crate::counting::Workload;
 use crate::kit::{World, plain, uid};
-
-/// A part of the state machine's work, repeated.
-pub(crate) struct Workload {
-    pub(crate) name: &'static str,
-    /// A number of rounds that takes some tenths of a second under valgrind.
-    pub(crate) rounds: u64,
-    pub(crate) run: fn(u64),
-}
 
 /// The pods that are mounted before a workload begins, for those where that matters.
 const CROWD: u64 = 500;
