@@ -202,7 +202,7 @@ impl Core {
     /// resolved now.
     fn has_every_name(&self, uid: &PodId, entry: &PodEntry) -> bool {
         let mut unresolved = entry.unresolved.keys();
-        entry.unaccounted.is_empty() && unresolved.all(|name| self.mounted_under(uid, name).is_some())
+        !entry.has_unaccounted && unresolved.all(|name| self.mounted_under(uid, name).is_some())
     }
 
     /// Returns a volume of the pod that is not mounted as wanted. The search begins with the volume

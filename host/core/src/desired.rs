@@ -34,8 +34,8 @@ pub(crate) struct PodEntry {
     pub(crate) volumes: BTreeMap<VolumeId, Box<VolumeEntry>>,
     /// The wanted volumes that could not be resolved.
     pub(crate) unresolved: BTreeMap<OuterName, Unresolved>,
-    /// The names that its containers use and of which the source says nothing.
-    pub(crate) unaccounted: Vec<OuterName>,
+    /// Its containers use names of which the source says nothing.
+    pub(crate) has_unaccounted: bool,
     /// Some of its volumes are made of others of them.
     pub(crate) has_needs: bool,
     /// The volume that was last found not to be mounted as wanted.
@@ -54,7 +54,7 @@ impl PodEntry {
             reported: PodReport::Nothing,
             volumes: BTreeMap::new(),
             unresolved: BTreeMap::new(),
-            unaccounted: Vec::new(),
+            has_unaccounted: false,
             has_needs: false,
             unready: None,
             since: now,
@@ -69,10 +69,11 @@ impl PodEntry {
 
     /// Returns the names that the pod's containers use and that are neither resolved nor
     /// unresolved.
-    fn unaccounted_of(&self, pod: &Pod) -> Vec<OuterName> {
+    pub(crate) fn unaccounted(&self) -> Vec<&OuterName> {
         let resolved: BTreeSet<&OuterName> = self.volumes.values().flat_map(|wanted| &wanted.outer_names).collect();
         let is_known = |name: &&OuterName| self.unresolved.contains_key(*name) || resolved.contains(name);
-        pod.used_volumes.iter().filter(|name| !is_known(name)).cloned().collect()
+        let used = self.pod.iter().flat_map(|pod| &pod.used_volumes);
+        used.filter(|name| !is_known(name)).collect()
     }
 }
 
@@ -197,11 +198,8 @@ impl DesiredState {
     /// Makes sure there is an entry for a pod whose folder was found.
     pub(crate) fn note_found(&mut self, now: Time, uid: &PodId, pod: Option<Arc<Pod>>) {
         let entry = self.pods.entry(uid, || PodEntry::found(now));
-        if let Some(entry) = entry.filter(|entry| entry.pod.is_none())
-            && let Some(pod) = pod
-        {
-            entry.unaccounted = entry.unaccounted_of(&pod);
-            entry.pod = Some(pod);
+        if let Some(entry) = entry.filter(|entry| entry.pod.is_none()) {
+            entry.pod = pod;
         }
     }
 
@@ -269,8 +267,8 @@ impl DesiredState {
             self.waiting.insert(uid.clone());
         }
         entry.has_needs = entry.volumes.values().any(|wanted| !wanted.volume.needs.is_empty());
-        entry.unaccounted = entry.unaccounted_of(&desired.pod);
         entry.pod = Some(desired.pod);
+        entry.has_unaccounted = !entry.unaccounted().is_empty();
         entry.reported = PodReport::Exists;
         let dropped: Vec<_> = before.into_keys().collect();
         for name in dropped {
@@ -290,7 +288,6 @@ impl DesiredState {
         entry.unready = None;
         self.waiting.remove(uid);
         let volumes: Vec<_> = std::mem::take(&mut entry.volumes).into_keys().collect();
-        entry.unaccounted = entry.pod.as_ref().map(|pod| entry.unaccounted_of(pod)).unwrap_or_default();
         for name in &volumes {
             self.drop_user(name, uid);
         }
@@ -299,10 +296,10 @@ impl DesiredState {
 
     /// Forgets a pod that wants nothing.
     pub(crate) fn forget(&mut self, uid: &PodId) {
-        for name in self.set_gone(uid) {
+        for name in self.pods.remove(uid).into_iter().flat_map(|entry| entry.volumes.into_keys()) {
             self.drop_user(&name, uid);
         }
-        self.pods.remove(uid);
+        self.waiting.remove(uid);
     }
 
     fn drop_user(&mut self, volume: &VolumeId, uid: &PodId) {

@@ -292,7 +292,7 @@ impl UniqueVolumeName {
     /// have equal names.
     pub fn of_pod(plugin: &PluginName, pod: &PodUid, spec_name: &SpecName) -> Self {
         // Made of checked parts: a plugin name, and components without control characters.
-        Self(format!("{plugin}/{pod}/{spec_name}").into())
+        Self([plugin.as_str(), "/", pod.as_str(), "/", spec_name.as_str()].concat().into())
     }
 
     /// The plugin's part of the name, `vendor/name`.

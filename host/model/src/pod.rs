@@ -99,6 +99,7 @@ impl Pod {
 
     /// `namespace/name`, as users write it.
     pub fn full_name(&self) -> String {
-        format!("{}/{}", self.namespace, self.name)
+        // Each event of the pod has it: formatting takes three times as long.
+        [self.namespace.as_str(), "/", self.name.as_str()].concat()
     }
 }

@@ -45,15 +45,16 @@ impl Core {
     pub(super) fn publish_success(&self, ended: &InFlightOperation, turn: &mut Turn) {
         let operation = &ended.operation;
         if let Some((reason, step)) = success(operation.kind) {
-            let message = format!("{step} succeeded for volume \"{}\"", operation.spec_name);
-            self.publish_operation(ended, EventKind::Normal, reason, &message, turn);
+            // Every volume has two: formatting takes three times as long.
+            let message = [step, " succeeded for volume \"", operation.spec_name.as_str(), "\""].concat();
+            self.publish_operation(ended, EventKind::Normal, reason, message, turn);
         }
     }
 
     pub(super) fn publish_failure(&self, ended: &InFlightOperation, failure: &Failure, turn: &mut Turn) {
         let operation = &ended.operation;
         let message = format!("{} failed for volume \"{}\": {}", failure.step, operation.spec_name, cause(failure));
-        self.publish_operation(ended, EventKind::Warning, failure_reason(operation.kind), &message, turn);
+        self.publish_operation(ended, EventKind::Warning, failure_reason(operation.kind), message, turn);
     }
 
     pub(super) fn publish_overdue(&self, running: &InFlightOperation, message: &str, turn: &mut Turn) {
@@ -63,7 +64,7 @@ impl Core {
             operation.kind.name(),
             operation.spec_name
         );
-        self.publish_operation(running, EventKind::Warning, "VolumeOverdue", &message, turn);
+        self.publish_operation(running, EventKind::Warning, "VolumeOverdue", message, turn);
     }
 
     pub(super) fn publish_vanished(&self, pod: &PodId, volume: &VolumeId, spec_name: &SpecName, turn: &mut Turn) {
@@ -162,18 +163,12 @@ impl Core {
         of: &InFlightOperation,
         kind: EventKind,
         reason: &'static str,
-        message: &str,
+        message: String,
         turn: &mut Turn,
     ) {
-        let mut pods: Vec<&PodId> = of.pod.iter().collect();
-        if pods.is_empty() {
-            pods.extend(self.desired.users(&of.volume));
-        }
-        if pods.is_empty() {
-            self.publish(kind, reason, None, Some(&of.volume), message.to_owned(), turn);
-        }
-        for pod in pods {
-            self.publish(kind, reason, Some(pod), Some(&of.volume), message.to_owned(), turn);
+        match &of.pod {
+            Some(pod) => self.publish(kind, reason, Some(pod), Some(&of.volume), message, turn),
+            None => self.publish_to_users(kind, reason, &of.volume, &message, turn),
         }
     }
 

@@ -129,7 +129,7 @@ impl Core {
         };
         let unmounted = entry.unresolved.iter().filter(|(name, _)| self.mounted_under(uid, name).is_none());
         statuses.extend(unmounted.map(|(name, why)| unknown(name.to_string(), "resolving the volume", &why.reason)));
-        statuses.extend(entry.unaccounted.iter().map(|name| {
+        statuses.extend(entry.unaccounted().into_iter().map(|name| {
             unknown(
                 name.to_string(),
                 "resolving the volume",
