@@ -16,6 +16,7 @@ use crate::image_stores::ImageStores;
 use crate::labels::Labels;
 use crate::last_resorts::LastResorts;
 use crate::loop_devices::LoopDevices;
+use crate::network_mounts::NetworkMounts;
 use crate::overlays::Overlays;
 use crate::ownership::Ownership;
 use crate::payload::Payloads;
@@ -46,6 +47,7 @@ pub trait Kernel:
     + Filesystems
     + ImageFiles
     + ImageStores
+    + NetworkMounts
     + Overlays
     + Payloads
     + Ownership

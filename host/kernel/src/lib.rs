@@ -11,6 +11,7 @@
 //! | [`format_options`] | how a file system is made |
 //! | [`image_files`] | file systems in files |
 //! | [`image_stores`] | folders of image files |
+//! | [`network_mounts`] | file systems that servers export |
 //! | [`overlays`] | folders laid on one another |
 //! | [`payload`] | sets of files, published whole |
 //! | [`ownership`] | a volume's group, and mounts with other ids |
@@ -67,6 +68,7 @@ pub mod linux;
 pub mod loop_devices;
 mod names;
 pub mod namespace;
+pub mod network_mounts;
 mod new_child;
 mod options;
 pub mod overlays;
@@ -81,7 +83,9 @@ pub mod usage;
 
 pub use block_devices::{BlockDevice, BlockDevices};
 pub use driver_mounts::DriverMounts;
-pub use error::{DeviceError, Errno, ErrorKind, FilesystemError, ImageError, KernelError, Result, ToolError};
+pub use error::{
+    DeviceError, Errno, ErrorKind, FilesystemError, ImageError, KernelError, NetworkError, Result, ToolError,
+};
 pub use filesystems::{CheckOutcome, Contents, Filesystems};
 pub use format_options::FormatOptions;
 pub use fuse::{FuseConnection, FuseMount, FuseMounts, FuseOptions};
@@ -94,6 +98,7 @@ pub use last_resorts::LastResorts;
 pub use linux::LinuxKernel;
 pub use loop_devices::LoopDevices;
 pub use names::is_temporary;
+pub use network_mounts::{NetworkMounts, Share};
 pub use overlays::Overlays;
 pub use ownership::{
     IdMap, IdRange, OnProgress, Ownership, OwnershipPolicy, OwnershipProgress, OwnershipReport, OwnershipRequest,

@@ -120,6 +120,8 @@ pub enum Step {
     MountOverlay,
     /// Mounting a file system that is in a file.
     MountImage,
+    /// Mounting what a server exports.
+    MountShare,
     /// Asking how large a file system is.
     MeasureFileSystem,
     /// Growing a file system.
@@ -215,6 +217,7 @@ impl fmt::Display for Step {
             Self::MountFileSystem => "mounting the file system on",
             Self::MountOverlay => "mounting an overlay of",
             Self::MountImage => "mounting the image",
+            Self::MountShare => "mounting the share",
             Self::CheckFileSystem => "checking the file system on",
             Self::MeasureFileSystem => "asking for the size of the file system on",
             Self::GrowFileSystem => "growing the file system on",

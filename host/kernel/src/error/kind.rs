@@ -2,6 +2,8 @@
 
 use rustix::io::Errno;
 
+use super::network::is_of_the_network;
+
 /// The kinds of errors by what a caller can do, coarse enough to map to a plugin's error cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -21,21 +23,24 @@ pub enum ErrorKind {
     NoSpace,
     /// The machine is short of handles or memory at the moment.
     Exhausted,
+    /// A server on the network does not answer; it may later.
+    Unreachable,
     /// Anything else that the kernel or a device reported.
     Io,
 }
 
 /// The meaning of an errno to the caller.
-pub(super) fn kind_of(errno: Errno) -> ErrorKind {
+pub(super) const fn kind_of(errno: Errno) -> ErrorKind {
     match errno {
         Errno::NOENT => ErrorKind::NotFound,
         Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR | Errno::ISDIR | Errno::LOOP => ErrorKind::Conflict,
         Errno::BUSY | Errno::AGAIN | Errno::TXTBSY => ErrorKind::Busy,
         Errno::PERM | Errno::ACCESS | Errno::ROFS | Errno::XDEV => ErrorKind::PermissionDenied,
         Errno::INVAL | Errno::NAMETOOLONG | Errno::RANGE => ErrorKind::InvalidArgument,
-        Errno::NOSYS | Errno::OPNOTSUPP | Errno::NODEV => ErrorKind::Unsupported,
+        Errno::NOSYS | Errno::OPNOTSUPP | Errno::NODEV | Errno::PROTONOSUPPORT => ErrorKind::Unsupported,
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => ErrorKind::NoSpace,
         Errno::MFILE | Errno::NFILE | Errno::NOMEM => ErrorKind::Exhausted,
+        errno if is_of_the_network(errno) => ErrorKind::Unreachable,
         _ => ErrorKind::Io,
     }
 }

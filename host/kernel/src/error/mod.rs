@@ -2,7 +2,7 @@
 //!
 //! | file | job |
 //! |---|---|
-//! | `device`, `filesystem`, `image`, `tool` | errors of one subject each |
+//! | `device`, `filesystem`, `image`, `network`, `tool` | errors of one subject each |
 //! | `kind` | what a caller can do about an error |
 //! | `text` | the kernel's words, and the way out |
 
@@ -10,6 +10,7 @@ mod device;
 mod filesystem;
 mod image;
 mod kind;
+mod network;
 mod text;
 mod tool;
 
@@ -23,6 +24,7 @@ pub use self::filesystem::FilesystemError;
 pub use self::image::ImageError;
 pub use self::kind::ErrorKind;
 use self::kind::kind_of;
+pub use self::network::NetworkError;
 use self::text::{detail_suffix, hint, pid_suffix, said_suffix, words};
 pub use self::tool::ToolError;
 use crate::step::Step;
@@ -65,6 +67,9 @@ pub enum KernelError {
     /// An image was not mounted.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// A share was not mounted.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
     /// A program did not do its work.
     #[error(transparent)]
     Tool(#[from] ToolError),
@@ -223,6 +228,7 @@ impl KernelError {
             Self::Failed { errno, .. } | Self::LayersRefused { errno, .. } => Some(*errno),
             Self::Device(error) => error.errno(),
             Self::Image(error) => error.errno(),
+            Self::Network(error) => error.errno(),
             Self::Tool(error) => error.errno(),
             Self::UndoFailed { cause, .. } => cause.errno(),
             _ => None,
@@ -251,6 +257,7 @@ impl KernelError {
             Self::Device(error) => error.kind(),
             Self::Filesystem(error) => error.kind(),
             Self::Image(error) => error.kind(),
+            Self::Network(error) => error.kind(),
             Self::Tool(error) => error.kind(),
             Self::InvalidPath { .. } | Self::InvalidOption { .. } => ErrorKind::InvalidArgument,
             Self::UnsupportedOption { .. } | Self::FilesystemLacks { .. } => ErrorKind::Unsupported,

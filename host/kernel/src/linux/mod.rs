@@ -38,6 +38,7 @@
 //! | `filesystem_size` | how large a mounted one is; growing it |
 //! | `image_file` | mounting what is in a file |
 //! | `image_store` | folders of image files |
+//! | `network_mount` | mounting what a server exports |
 //! | `overlay` | folders laid on one another |
 //! | `tool` | running programs that make and check file systems |
 //! | `confinement`, `landlock` | what such a program can reach |
@@ -78,6 +79,7 @@ mod loop_table;
 mod mount;
 mod mount_point;
 mod mountinfo;
+mod network_mount;
 mod overlay;
 mod ownership;
 mod payload;

@@ -20,6 +20,7 @@
 //! | `labels` | SELinux labels |
 //! | `usage` | how full volumes are |
 //! | `host_path` | granted paths |
+//! | `network_mounts` | servers on the network, and what they export |
 //! | `overlays` | folders laid on one another |
 //! | `image_files` | file systems in files |
 //! | `devices` | block devices and what lies on them |
@@ -52,6 +53,7 @@ mod last_resorts;
 mod loop_devices;
 pub mod machine;
 mod mounts;
+mod network_mounts;
 mod overlays;
 mod ownership;
 mod payload;

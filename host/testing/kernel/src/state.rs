@@ -9,6 +9,7 @@ use volhost_kernel::{Errno, SourceKind};
 use super::devices::SimulatedDevices;
 use super::faults::Faults;
 use super::handles::OpenHandle;
+use super::network_mounts::Network;
 
 /// As many links as Linux follows on one path.
 const MAX_LINKS: usize = 40;
@@ -87,6 +88,8 @@ pub(super) struct MachineState {
     pub(super) folder_quotas: bool,
     /// The folders that have one, in bytes.
     pub(super) limits: HashMap<NodeId, u64>,
+    /// The servers that it can reach.
+    pub(super) network: Network,
     next: u64,
 }
 
@@ -112,6 +115,7 @@ impl MachineState {
             huge_pages: vec![2 << 20, 1 << 30],
             folder_quotas: false,
             limits: HashMap::new(),
+            network: Network::default(),
             next: 3,
         };
         let disk = FileSystem { fs_type: "ext4".to_owned(), options: Vec::new(), max_bytes: None, max_inodes: None };

@@ -12,13 +12,14 @@
 mod in_memory_world;
 mod suite;
 
+use std::net::IpAddr;
 use std::path::Path;
 
 use in_memory_world::InMemoryWorld;
 use suite::{House, MIB, World, name};
 use volhost_kernel::{
     CheckOutcome, Contents, Detach, DeviceError, Durability, Entry, Errno, ErrorKind, FilesystemError, FormatOptions,
-    FsOption, Kernel, KernelError, Step,
+    FsOption, Kernel, KernelError, Share, Step,
 };
 use volhost_testing_kernel::{Damage, InMemoryKernel};
 
@@ -53,6 +54,30 @@ fn an_attach_that_fails_at_any_step_leaves_nothing() {
         assert_eq!((world.mount_count(), world.0.detached_count()), (before, 0));
     }
     assert_eq!(failures, 3, "mount point, attach, check");
+}
+
+#[test]
+fn a_share_shows_the_same_files_wherever_it_is_mounted() {
+    let world = InMemoryWorld::new();
+    let house = House::new(&world);
+    let (down, up) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+    world.0.add_server_name("nas", &[down, up]);
+    world.0.add_share(up, "/export");
+    let share = Share { fs_type: "nfs", server: "nas", path: "/export" };
+    let addresses = house.kernel.server_addresses("nas").unwrap();
+    let before = world.mount_count();
+    for place in ["first", "second"] {
+        house.attach(house.kernel.mount_share(&share, &addresses, &[FsOption::new("vers", "4.2")]).unwrap(), place);
+    }
+    world.write(&house.at("first/word"), b"shared").unwrap();
+    assert_eq!(world.read(&house.at("second/word")).unwrap(), b"shared");
+    assert_eq!(house.kernel.mount_at(&house.root, name("first")).unwrap().unwrap().fs_type, "nfs");
+    let error = house.kernel.mount_share(&Share { path: "/other", ..share }, &addresses, &[]).unwrap_err();
+    assert!(error.kind() == ErrorKind::NotFound && error.to_string().contains("exports no such folder"), "{error}");
+    for place in ["first", "second"] {
+        house.kernel.detach(&house.root, name(place), Detach::Normal).unwrap();
+    }
+    assert_eq!(world.mount_count(), before);
 }
 
 #[test]

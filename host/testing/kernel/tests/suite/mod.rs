@@ -13,6 +13,7 @@ pub mod image_stores;
 pub mod images;
 pub mod loops;
 pub mod mounts;
+pub mod network_mounts;
 pub mod overlays;
 pub mod ownership;
 pub mod payload_paths;
@@ -252,6 +253,11 @@ macro_rules! all_cases {
                 an_overlay_without_a_top_refuses_writes,
                 a_detached_tmpfs_is_a_top,
                 layers_that_make_no_overlay_are_reported,
+            }
+            network_mounts {
+                an_address_is_its_own_and_a_name_that_none_has_is_reported,
+                a_server_that_takes_no_connection_is_named_and_leaves_no_mount,
+                shares_and_options_that_trick_are_refused_before_a_server_is_asked,
             }
             sub_paths {
                 what_lies_in_the_volume_is_opened_and_bound,

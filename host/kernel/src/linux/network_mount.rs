@@ -1,0 +1,174 @@
+//! Mounting what a server exports: `fsopen` with the server's address, which the kernel does not
+//! look up by itself.
+
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+
+use super::LinuxKernel;
+use super::fs_context::{configure, log, refused};
+use crate::error::{KernelError, NetworkError, Result};
+use crate::handle::DetachedMount;
+use crate::network_mounts::{NetworkMounts, Share, check_server, check_share};
+use crate::step::Step;
+use crate::types::FsOption;
+
+/// How long a server may take to accept a connection: several tries of TCP, which sends again after
+/// one, three and seven seconds.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+/// The port of NFS.
+const NFS_PORT: u16 = 2049;
+/// The port of rpcbind, which knows those of NFS 3 and of its mount protocol.
+const RPCBIND_PORT: u16 = 111;
+
+impl NetworkMounts for LinuxKernel {
+    fn server_addresses(&self, server: &str) -> Result<Vec<IpAddr>> {
+        check_server(server)?;
+        if let Ok(address) = server.parse() {
+            return Ok(vec![address]);
+        }
+        let unresolved = |why| KernelError::Network(NetworkError::Unresolved { server: server.to_owned(), why });
+        let found = (server, 0).to_socket_addrs().map_err(|error| unresolved(error.to_string()))?;
+        let mut addresses: Vec<IpAddr> = Vec::new();
+        for address in found.map(|found| found.ip()) {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        if addresses.is_empty() { Err(unresolved("it has no address".to_owned())) } else { Ok(addresses) }
+    }
+
+    fn mount_share(&self, share: &Share<'_>, addresses: &[IpAddr], options: &[FsOption]) -> Result<DetachedMount> {
+        check_share(share, options)?;
+        let address = answering(share, addresses, probed_port(options))?;
+        let failed = |step, errno, detail| KernelError::Failed { step, path: share.to_string(), errno, detail };
+        let context = rustix::mount::fsopen(share.fs_type, FsOpenFlags::FSOPEN_CLOEXEC).map_err(|errno| {
+            let known =
+                if errno == Errno::NODEV { format!("this kernel knows no {}", share.fs_type) } else { String::new() };
+            failed(Step::MountShare, errno, known)
+        })?;
+        let said = |errno| failed(Step::MountShare, errno, log(context.as_fd()));
+        rustix::mount::fsconfig_set_string(&context, "source", share.to_string()).map_err(said)?;
+        rustix::mount::fsconfig_set_string(&context, "addr", address.to_string()).map_err(said)?;
+        for option in options {
+            configure(context.as_fd(), option)
+                .map_err(|errno| refused(share.fs_type, option, errno, log(context.as_fd())))?;
+        }
+        rustix::mount::fsconfig_create(&context)
+            .map_err(|errno| not_mounted(share, address, errno, log(context.as_fd())))?;
+        let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+            .map_err(|errno| not_mounted(share, address, errno, log(context.as_fd())))?;
+        Ok(DetachedMount { fd: mount, label: PathBuf::from(share.to_string()) })
+    }
+}
+
+/// The value of the last option of one of these names.
+fn value<'a>(options: &'a [FsOption], names: &[&str]) -> Option<&'a str> {
+    options.iter().rev().find(|option| names.contains(&option.key.as_str())).and_then(|option| option.value.as_deref())
+}
+
+/// The TCP port on which the kernel will ask the server first; none if it does not use TCP.
+fn probed_port(options: &[FsOption]) -> Option<u16> {
+    let flag = |name: &str| options.iter().any(|option| option.key == name);
+    let proto = value(options, &["proto"]).unwrap_or_default();
+    if flag("udp") || flag("rdma") || proto.starts_with("udp") || proto.starts_with("rdma") {
+        return None;
+    }
+    let old = value(options, &["vers", "nfsvers"]).is_some_and(|version| version.starts_with('3'));
+    let port = |name: &str| value(options, &[name]).and_then(|port| port.parse().ok());
+    if !old {
+        return Some(port("port").unwrap_or(NFS_PORT));
+    }
+    let by_udp = value(options, &["mountproto"]).is_some_and(|proto| proto.starts_with("udp"));
+    match port("mountport") {
+        _ if by_udp => port("port").or(Some(NFS_PORT)),
+        None => Some(RPCBIND_PORT),
+        known => known,
+    }
+}
+
+/// The first address that takes a connection. The kernel's own attempt would keep the caller for
+/// minutes where no answer comes, and does not report which address and port it was.
+fn answering(share: &Share<'_>, addresses: &[IpAddr], port: Option<u16>) -> Result<IpAddr> {
+    let mut last = None;
+    for &address in addresses {
+        let Some(port) = port else { return Ok(address) };
+        match TcpStream::connect_timeout(&SocketAddr::new(address, port), CONNECT_TIME) {
+            Ok(_) => return Ok(address),
+            Err(error) => {
+                // Without an errno it was the time-out of this call.
+                let errno = error.raw_os_error().map_or(Errno::TIMEDOUT, Errno::from_raw_os_error);
+                last = Some(NetworkError::Unreachable { share: share.to_string(), address, port, errno });
+            }
+        }
+    }
+    Err(last.map_or_else(
+        || {
+            let why = "it has no address that may be used".to_owned();
+            KernelError::Network(NetworkError::Unresolved { server: share.server.to_owned(), why })
+        },
+        KernelError::Network,
+    ))
+}
+
+/// Why there is no mount, and the way out.
+fn not_mounted(share: &Share<'_>, address: IpAddr, errno: Errno, said: String) -> KernelError {
+    let why = match errno {
+        Errno::PROTONOSUPPORT => "the server does not speak this version of the protocol, or this kernel does not",
+        Errno::NOENT => "the server exports no such folder",
+        Errno::ACCESS | Errno::PERM => "the server does not let this node mount it; look at its exports",
+        Errno::STALE => "the folder was removed on the server and made again; its exports must be read again",
+        Errno::NOTDIR => "it is no folder",
+        Errno::INVAL => "the options do not fit one another, or the server",
+        Errno::BUSY => "it is mounted with other options that it can't have beside these (see nosharecache)",
+        Errno::TIMEDOUT => "the server takes connections and does not answer",
+        Errno::CONNREFUSED => "one of the server's programs does not run (rpcbind, the mount daemon, NFS itself)",
+        _ => "the kernel does not mount it",
+    };
+    KernelError::Network(NetworkError::Refused { share: share.to_string(), address, why, errno, said })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    const SHARE: Share<'_> = Share { fs_type: "nfs", server: "nas", path: "/export" };
+
+    #[test]
+    fn the_port_that_is_tried_is_the_one_that_the_kernel_asks_first() {
+        for (options, port) in [
+            (vec![], Some(2049)),
+            (vec![FsOption::new("vers", "4.2")], Some(2049)),
+            (vec![FsOption::new("vers", "4.2"), FsOption::new("port", "20490")], Some(20490)),
+            (vec![FsOption::new("vers", "3")], Some(111)),
+            (vec![FsOption::new("nfsvers", "3"), FsOption::new("mountport", "892")], Some(892)),
+            (vec![FsOption::new("vers", "3"), FsOption::new("mountproto", "udp")], Some(2049)),
+            (vec![FsOption::new("proto", "rdma")], None),
+            (vec![FsOption::new("vers", "3"), FsOption::flag("udp")], None),
+        ] {
+            assert_eq!(probed_port(&options), port, "{options:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_address_that_answers_is_used_and_one_that_does_not_is_named() {
+        let listener = TcpListener::bind((LOOPBACK, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let other = IpAddr::from([127, 0, 0, 2]);
+        assert_eq!(answering(&SHARE, &[other, LOOPBACK], Some(port)).unwrap(), LOOPBACK);
+        drop(listener);
+        let error = answering(&SHARE, &[LOOPBACK], Some(port)).unwrap_err();
+        let told = error.to_string();
+        assert!(told.contains("nas:/export") && told.contains(&format!("127.0.0.1, port {port}")), "{told}");
+        assert!(told.contains("ECONNREFUSED") && told.contains("no server listens there"), "{told}");
+        assert_eq!(error.kind(), crate::ErrorKind::Unreachable);
+        assert!(answering(&SHARE, &[], Some(port)).unwrap_err().to_string().contains("no address"));
+    }
+}
