@@ -19,6 +19,7 @@ pub(crate) const GRANTABLE_INTERFACES: &[&str] = &[
     "host-paths",
     "loop-devices",
     "image-files",
+    "network-mounts",
     "overlays",
     "pod-volumes",
     "block-devices",

@@ -437,6 +437,7 @@ fn lines_of_grant(missing: &[String]) -> String {
             "loop-devices" => "\nloop-files = [\"/folder/for/its/images\"]",
             "grpc" => "\ncsi-drivers = [\"name.of.a.driver\"]",
             "image-files" => "\nimage-files = [\"/folder/of/its/images\"]",
+            "network-mounts" => "\nnetwork-servers = [\"name-of-its-server\"]",
             "block-devices" => "\nblock-devices = [\"/dev/of-its-own\"]",
             "fuse-servers" => {
                 "\nfuse-servers.NAME = { program = \"/usr/bin/PROGRAM\", arguments = [\"-f\", \"{mount}\"] }"

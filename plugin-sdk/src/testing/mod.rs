@@ -59,6 +59,7 @@ mod pod;
 pub(crate) mod provisioning;
 pub(crate) mod provisioning_calls;
 mod servers;
+mod shares;
 mod target;
 mod tree;
 mod volume;

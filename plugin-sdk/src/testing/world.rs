@@ -68,6 +68,7 @@ pub const CALLS: &[&str] = &[
     "make-limited-folder",
     "mounted-options",
     "mounted-type",
+    "network-mounts.mount",
     "open",
     "other-pods",
     "overlays.mount",
@@ -104,6 +105,8 @@ pub(crate) struct World {
     pub(crate) fuse_servers: BTreeMap<String, BTreeSet<String>>,
     /// Images by their paths, and their content.
     pub(crate) images: BTreeMap<String, String>,
+    /// What servers export, by server and path, and by which versions of the protocol.
+    pub(crate) shares: BTreeMap<String, BTreeMap<String, Vec<String>>>,
     /// The private folders that were made, by pod uid and name in the pod's folder.
     pub(crate) private_folders: BTreeSet<(String, String)>,
     /// The pod's other published volumes, by their names in the pod.
@@ -157,6 +160,7 @@ impl World {
             image_folders: Vec::new(),
             fuse_servers: BTreeMap::new(),
             images: BTreeMap::new(),
+            shares: BTreeMap::new(),
             private_folders: BTreeSet::new(),
             pod_volumes: BTreeSet::new(),
             unsupported_tmpfs_options: BTreeSet::new(),

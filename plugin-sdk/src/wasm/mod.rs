@@ -50,6 +50,7 @@ macro_rules! capability {
                     "volhost:plugin/overlays@0.1.0": crate::wasm::bindings::volhost::plugin::overlays,
                     "volhost:plugin/pod-volumes@0.1.0": crate::wasm::bindings::volhost::plugin::pod_volumes,
                     "volhost:plugin/image-files@0.1.0": crate::wasm::bindings::volhost::plugin::image_files,
+                    "volhost:plugin/network-mounts@0.1.0": crate::wasm::bindings::volhost::plugin::network_mounts,
                     "volhost:plugin/block-devices@0.1.0": crate::wasm::bindings::volhost::plugin::block_devices,
                     "volhost:plugin/id-maps@0.1.0": crate::wasm::bindings::volhost::plugin::id_maps,
                     "volhost:plugin/huge-pages@0.1.0": crate::wasm::bindings::volhost::plugin::huge_pages,
@@ -120,8 +121,8 @@ pub use bindings::volhost::plugin::types::FsOption;
 pub use bindings::volhost::plugin::volumes::{Description, Identity, Measurement, Pod, Volume};
 pub use bindings::volhost::plugin::{
     block_devices, cluster_trust_bundles, config_maps, csi_driver_objects, driver_exec, driver_mounts, events, files,
-    filesystems, fuse_servers, grpc, host_paths, huge_pages, id_maps, image_files, loop_devices, node, overlays,
-    pod_volumes, provisioning, provisioning_calls, quotas, secrets, service_account_tokens, tmpfs,
+    filesystems, fuse_servers, grpc, host_paths, huge_pages, id_maps, image_files, loop_devices, network_mounts, node,
+    overlays, pod_volumes, provisioning, provisioning_calls, quotas, secrets, service_account_tokens, tmpfs,
 };
 
 use bindings::volhost::plugin::{log as host_log, mounts, types, volumes};

@@ -69,6 +69,7 @@ fn without(granted: &[&str], plugin: &str, left_out: &str) -> GrantPolicy {
         match *interface {
             "host-paths" => lines.push_str("host-paths = [\"/\"]\n"),
             "loop-devices" => lines.push_str("loop-files = [\"/\"]\n"),
+            "network-mounts" => lines.push_str("network-servers = [\"*\"]\n"),
             "image-files" => lines.push_str("image-files = [\"/\"]\n"),
             other => interfaces.push(other),
         }

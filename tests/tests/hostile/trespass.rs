@@ -34,6 +34,7 @@ const OUTSIDE: &[&str] = &[
 ];
 const BAD_PATH: &[&str] = &["path", "NUL", "too long", "name", "granted", "absolute"];
 const BAD_OPTION: &[&str] = &["option"];
+const BAD_SERVER: &[&str] = &["server"];
 const NOT_GRANTED: &[&str] = &["not granted"];
 const NOT_NAMED: &[&str] = &["does not name", "did not say"];
 const BAD_FILE_PATH: &[&str] = &["path", "name"];
@@ -91,6 +92,28 @@ const ROWS: &[Row] = &[
     ("set-option", "rbind", BAD_OPTION),
     ("set-option", "remount", BAD_OPTION),
     ("set-option", "", BAD_OPTION),
+    // Servers, and what they export.
+    ("share", "192.0.2.2", NOT_GRANTED),
+    ("share", "::1", NOT_GRANTED),
+    ("share", "192.0.2.1,addr=192.0.2.2", BAD_SERVER),
+    ("share", "192.0.2.1:/x", BAD_SERVER),
+    ("share", "a\0b", BAD_SERVER),
+    ("share", "", BAD_SERVER),
+    ("share", "*", BAD_SERVER),
+    ("share", "$LONG", BAD_SERVER),
+    ("share-path", "../etc", BAD_PATH),
+    ("share-path", "/../etc", BAD_PATH),
+    ("share-path", "/a\nb", BAD_PATH),
+    ("share-path", "$LONG", BAD_PATH),
+    ("share-type", "ext4", &["over the network"]),
+    ("share-type", "nfs\0", &["over the network"]),
+    ("share-option", "addr", BAD_OPTION),
+    ("share-option", "mounthost", BAD_OPTION),
+    ("share-option", "", BAD_OPTION),
+    ("share-option", "$LONG", BAD_OPTION),
+    ("share-value", "4.2,addr=192.0.2.2", BAD_OPTION),
+    ("share-value", "4.2\nsource=x", BAD_OPTION),
+    ("share-value", "$LONG", BAD_OPTION),
     // Paths inside of its own volume.
     ("inner-folder", "../outside", BAD_FILE_PATH),
     ("inner-folder", "/etc/outside", BAD_FILE_PATH),
@@ -127,7 +150,7 @@ const ROWS: &[Row] = &[
 pub(crate) fn grants(folder: &str, lines: &str) -> String {
     format!(
         "[\"fixture.volhost/trespassing\"]\ninterfaces = [\"files\", \"secrets\", \"config-maps\", \"pod-volumes\"]\n\
-         host-paths = [{folder:?}]\nloop-files = [\"/images\"]\nimage-files = [\"/images\"]\nblock-devices = [\"/dev/granted\"]\n\
+         host-paths = [{folder:?}]\nloop-files = [\"/images\"]\nimage-files = [\"/images\"]\nnetwork-servers = [\"192.0.2.1\"]\nblock-devices = [\"/dev/granted\"]\n\
          csi-drivers = [\"granted.example.com\"]\nflex-drivers = [\"granted/driver\"]\n{lines}\n"
     )
 }

@@ -187,6 +187,9 @@ pub(crate) struct GrantArguments {
     /// A folder of images that it may mount read-only
     #[arg(long, value_name = "DIR")]
     pub(crate) image_files: Vec<String>,
+    /// A server that it may mount from over the network: a name, an address or a network
+    #[arg(long, value_name = "SERVER")]
+    pub(crate) network_server: Vec<String>,
     /// A block device, or a folder of them, that it may open
     #[arg(long, value_name = "PATH")]
     pub(crate) block_device: Vec<String>,

@@ -159,6 +159,7 @@ fn edit(
         ("host-paths", &arguments.host_path),
         ("loop-files", &arguments.loop_files),
         ("image-files", &arguments.image_files),
+        ("network-servers", &arguments.network_server),
         ("block-devices", &arguments.block_device),
         ("csi-drivers", &arguments.csi_driver),
         ("flex-drivers", &arguments.flex_driver),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use volhost_model::PluginName;
 
+use super::servers::Servers;
 use super::words::{DriverName, EVERY_DRIVER, EVERY_FLEX_DRIVER, FlexDriverName, Interface, MountWord, Root};
 use super::{Grant, GrantPolicy, ShippedPlugins};
 
@@ -20,10 +21,13 @@ const OVERLAYS: &str = "/var/lib/volhost-overlay";
 /// The file-system types that the plugin `loop` makes and mounts.
 const LOOP_FILESYSTEMS: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs"];
 
+/// The only file system that the plugin `nfs` mounts.
+const NFS: &str = "nfs";
+
 impl GrantPolicy {
     /// Returns what the plugins that come with volhost need to do what Kubernetes says they do:
     /// `hostPath` and `local` volumes may name any path of the host, the kinds that show objects
-    /// may open those that a volume names; `csi` may call every CSI driver that has registered, and
+    /// may open those that a volume names; `nfs` may mount from every server; `csi` may call every CSI driver that has registered, and
     /// `flex-volume` run every driver that the operator has installed; the plugins `loop`,
     /// `image-file` and `overlay` have a folder of their own each, `/var/lib/volhost-loop`,
     /// `/var/lib/volhost-images` and `/var/lib/volhost-overlay`. Restrict them with grants of your
@@ -52,6 +56,11 @@ impl GrantPolicy {
             interfaces: maps(),
             ..Grant::default()
         };
+        let nfs = Grant {
+            network_servers: vec![Servers::Every],
+            filesystems: Some([MountWord(NFS.to_owned())].into()),
+            ..Grant::default()
+        };
         let csi = Grant {
             interfaces: named(&[
                 "secrets",
@@ -74,6 +83,7 @@ impl GrantPolicy {
             ("volhost.io/flex-volume", flex),
             ("kubernetes.io/host-path", whole_host),
             ("kubernetes.io/local-volume", local),
+            ("kubernetes.io/nfs", nfs),
             ("volhost.io/loop", images),
             ("volhost.io/image-file", read_images),
             ("volhost.io/overlay", overlays),

@@ -2,6 +2,7 @@
 //! functions ask for it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::fuse::FuseServer;
+use super::servers::Servers;
 use super::words::EVERY_DRIVER;
 
 /// A word that the plugin may not mount with.
@@ -53,6 +55,15 @@ pub(crate) struct TooManyLoopDevices {
     granted: usize,
 }
 
+/// A server that the plugin may not mount from.
+#[derive(Debug, Error)]
+#[error(
+    "the server {server:?} is not granted to this plugin; see `network-servers` under [grants] in the configuration"
+)]
+pub(crate) struct ServerNotGranted {
+    server: String,
+}
+
 /// The bounds of one plugin.
 #[derive(Debug, Default)]
 pub(crate) struct Reach {
@@ -62,6 +73,8 @@ pub(crate) struct Reach {
     pub(crate) loop_files: Vec<PathBuf>,
     /// Folders whose image files it may mount.
     pub(crate) image_files: Vec<PathBuf>,
+    /// Servers that it may mount from.
+    pub(crate) network_servers: Vec<Servers>,
     /// Block devices it may open, or folders within which it may open them.
     pub(crate) block_devices: Vec<PathBuf>,
     /// Names of drivers that it may call, `*` for all.
@@ -117,6 +130,16 @@ impl Reach {
         Ok(())
     }
 
+    /// Returns those addresses of a server that the plugin may mount from.
+    ///
+    /// # Errors
+    /// None of them is granted.
+    pub(crate) fn granted_addresses(&self, server: &str, found: &[IpAddr]) -> Result<Vec<IpAddr>, ServerNotGranted> {
+        let granted = |address: &IpAddr| self.network_servers.iter().any(|servers| servers.include(server, *address));
+        let granted: Vec<IpAddr> = found.iter().copied().filter(granted).collect();
+        if granted.is_empty() { Err(ServerNotGranted { server: server.to_owned() }) } else { Ok(granted) }
+    }
+
     /// Takes note of a loop device over this image that the plugin is to have.
     ///
     /// # Errors
@@ -164,6 +187,17 @@ mod tests {
         assert!(refused.contains("\"xfs\"") && refused.contains("granted: ext4"), "{refused}");
         let refused = reach.may_mount(Some("ext4"), ["ro", "suid"]).unwrap_err().to_string();
         assert!(refused.contains("\"suid\"") && refused.contains("mount-options"), "{refused}");
+    }
+
+    #[test]
+    fn only_the_granted_addresses_of_a_server_are_used() {
+        let network = Servers::try_from("192.0.2.0/24".to_owned()).unwrap();
+        let reach = Reach { network_servers: vec![network], ..Reach::default() };
+        let (inside, outside) = (IpAddr::from([192, 0, 2, 7]), IpAddr::from([198, 51, 100, 7]));
+        assert_eq!(reach.granted_addresses("nas", &[outside, inside]).unwrap(), [inside]);
+        let refused = reach.granted_addresses("nas", &[outside]).unwrap_err().to_string();
+        assert!(refused.contains("\"nas\"") && refused.contains("network-servers"), "{refused}");
+        assert!(Reach::default().granted_addresses("nas", &[inside]).is_err());
     }
 
     #[test]

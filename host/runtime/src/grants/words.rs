@@ -23,7 +23,7 @@ const MOST_CALL_TIME: Duration = Duration::from_secs(600);
 
 /// Why a word of a grant is refused.
 #[derive(Debug, Error)]
-pub(super) enum WordError {
+pub(crate) enum WordError {
     #[error("there is no interface {name:?} to grant; there is: {}", GRANTABLE_INTERFACES.join(", "))]
     Interface { name: String },
     #[error("{} is not an absolute path without `.` and `..`", .0.display())]
@@ -32,6 +32,8 @@ pub(super) enum WordError {
     CsiDriver(String),
     #[error("{0:?} is no driver's name; write vendor/driver, or {EVERY_FLEX_DRIVER} for all")]
     FlexDriver(String),
+    #[error("{0:?} is no server; write a host name, an address, a network such as 192.0.2.0/24, or * for all")]
+    Server(String),
     #[error("{0:?} is not a SHA-256: 64 digits of lower-case hex, as sha256sum prints it")]
     Digest(String),
     #[error("{0:?} is no volume source such as `nfs` or `csi:archive.example.com`")]

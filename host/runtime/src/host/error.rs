@@ -54,7 +54,7 @@ fn kernel_error(error: &KernelError) -> types::Error {
         ErrorKind::Busy => types::Error::Busy(text),
         ErrorKind::PermissionDenied => types::Error::PermissionDenied(text),
         ErrorKind::Unsupported => types::Error::Unsupported(text),
-        ErrorKind::NoSpace | ErrorKind::Exhausted => types::Error::Retryable(text),
+        ErrorKind::NoSpace | ErrorKind::Exhausted | ErrorKind::Unreachable => types::Error::Retryable(text),
         _ => types::Error::Other(types::OtherError { code: code(error), message: text }),
     }
 }

@@ -23,6 +23,7 @@ mod log;
 mod loop_devices;
 mod measurement;
 mod mounts;
+mod network_mounts;
 mod node;
 mod objects;
 mod overlays;

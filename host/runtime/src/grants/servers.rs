@@ -1,0 +1,114 @@
+//! Which servers a plugin may mount from.
+
+use std::net::IpAddr;
+
+use serde::Deserialize;
+use volhost_kernel::implement::check_server;
+
+use super::words::WordError;
+
+/// Stands for all servers.
+const EVERY_SERVER: &str = "*";
+
+/// A server that is granted, or several.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum Servers {
+    /// All.
+    Every,
+    /// Those whose address lies in this network: an address, and how many of its bits count.
+    Network(IpAddr, u8),
+    /// The one of this name in lower case, whatever its addresses.
+    Name(String),
+}
+
+impl TryFrom<String> for Servers {
+    type Error = WordError;
+    fn try_from(word: String) -> Result<Self, WordError> {
+        let wrong = || WordError::Server(word.clone());
+        if word == EVERY_SERVER {
+            return Ok(Self::Every);
+        }
+        let (address, bits) = word.split_once('/').map_or((word.as_str(), None), |(a, bits)| (a, Some(bits)));
+        match (address.parse::<IpAddr>(), bits) {
+            (Ok(address), bits) => {
+                let bits = bits.map_or(Ok(width(address)), str::parse::<u8>).map_err(|_| wrong())?;
+                if bits <= width(address) { Ok(Self::Network(address, bits)) } else { Err(wrong()) }
+            }
+            (Err(_), None) if check_server(address).is_ok() => Ok(Self::Name(address.to_ascii_lowercase())),
+            (Err(_), _) => Err(wrong()),
+        }
+    }
+}
+
+impl Servers {
+    /// Returns whether the server of this name at this address is one of them.
+    pub(crate) fn include(&self, name: &str, address: IpAddr) -> bool {
+        match self {
+            Self::Every => true,
+            Self::Network(network, bits) => {
+                let address = address.to_canonical();
+                network.is_ipv4() == address.is_ipv4() && first_bits(*network, *bits) == first_bits(address, *bits)
+            }
+            Self::Name(granted) => granted.eq_ignore_ascii_case(name),
+        }
+    }
+}
+
+/// The bits of an address.
+const fn width(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+/// The first bits of an address, the others cut off.
+fn first_bits(address: IpAddr, bits: u8) -> u128 {
+    let number = match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    };
+    number.checked_shr(u32::from(width(address).saturating_sub(bits))).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn includes(word: &str, name: &str, address: &str) -> bool {
+        Servers::try_from(word.to_owned()).unwrap().include(name, address.parse().unwrap())
+    }
+
+    #[test]
+    fn a_server_is_granted_by_name_address_or_network() {
+        for (word, name, address) in [
+            ("*", "any", "192.0.2.1"),
+            ("192.0.2.1", "nas", "192.0.2.1"),
+            ("192.0.2.1", "nas", "::ffff:192.0.2.1"),
+            ("192.0.2.0/24", "192.0.2.200", "192.0.2.200"),
+            ("0.0.0.0/0", "any", "198.51.100.1"),
+            ("::/0", "any", "2001:db8::1"),
+            ("2001:db8::/32", "any", "2001:db8:ffff::1"),
+            ("NAS.example.com", "nas.Example.com", "192.0.2.1"),
+        ] {
+            assert!(includes(word, name, address), "{word} {name} {address}");
+        }
+        for (word, name, address) in [
+            ("192.0.2.1", "nas", "192.0.2.2"),
+            ("192.0.2.0/25", "nas", "192.0.2.200"),
+            ("0.0.0.0/0", "any", "2001:db8::1"),
+            ("2001:db8::/33", "any", "2001:db8:ffff::1"),
+            ("nas.example.com", "other.example.com", "192.0.2.1"),
+            ("nas.example.com", "192.0.2.1", "192.0.2.1"),
+        ] {
+            assert!(!includes(word, name, address), "{word} {name} {address}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_server_is_refused() {
+        for word in
+            ["", "a b", "nas:/export", "192.0.2.0/33", "::/129", "192.0.2.0/x", "nas/24", "-nas", "*.example.com"]
+        {
+            assert!(Servers::try_from(word.to_owned()).is_err(), "{word:?}");
+        }
+    }
+}
