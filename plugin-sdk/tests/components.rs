@@ -106,6 +106,7 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
             "overlay",
             &["devices", "host-paths", "log", "mounts", "node", "overlays", "pod-volumes", "tmpfs", "types", "volumes"],
         ),
+        ("nfs", &["events", "log", "mounts", "network-mounts", "types", "volumes"]),
         ("image-file", &["devices", "id-maps", "image-files", "log", "mounts", "types", "volumes"]),
         (
             "loop",

@@ -46,6 +46,9 @@ each_passes! {
 
 /// Those whose volumes take an external driver; the case file has the plugin's name.
 const WITH_DRIVER: [&str; 2] = ["csi", "flex-volume"];
+/// Those whose storage this machine's kernel may lack: the case file has the plugin's name, and
+/// `tests/tests/vm` runs it in a guest.
+const IN_A_GUEST: [&str; 1] = ["nfs"];
 /// The plugin that no case file is for, since it takes no volume.
 const WITHOUT_CASE: [&str; 1] = ["git-repo"];
 
@@ -81,9 +84,9 @@ fn every_plugin_and_every_case_file_is_run() {
     };
     let set = |names: &[&str]| -> BTreeSet<String> { names.iter().map(|&name| name.to_owned()).collect() };
     let (run, files): (Vec<&str>, Vec<&str>) = RUN.iter().copied().unzip();
-    let plugins = [run, WITH_DRIVER.to_vec(), WITHOUT_CASE.to_vec()].concat();
+    let plugins = [run, WITH_DRIVER.to_vec(), IN_A_GUEST.to_vec(), WITHOUT_CASE.to_vec()].concat();
     assert_eq!(names("plugins"), set(&plugins));
     let of_mutants = names("tests/conformance").into_iter().filter(|name| name.starts_with("mutant-"));
-    let files = set(&[files, WITH_DRIVER.to_vec(), vec![OF_NODES]].concat());
+    let files = set(&[files, WITH_DRIVER.to_vec(), IN_A_GUEST.to_vec(), vec![OF_NODES]].concat());
     assert_eq!(names("tests/conformance"), files.into_iter().chain(of_mutants).collect());
 }

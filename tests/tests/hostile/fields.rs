@@ -40,6 +40,10 @@ enum Takes {
     InnerPath,
     /// An absolute path of the host.
     HostPath,
+    /// A host name or an address.
+    Server,
+    /// An absolute path on a server.
+    ServerPath,
     /// A file's name.
     FileName,
     /// A path below a granted folder, or an absolute one.
@@ -95,6 +99,20 @@ impl Takes {
             Seconds => return vec![json!(-1), json!(0), json!(599), json!(i64::MIN), json!(1_u64 << 33)],
             InnerPath => &["", ".", "..", "../x", "a/../../x", "/etc/passwd", "..data", "..data_tmp/x", "a\0b", &long],
             HostPath => &["", "relative", "../x", "/srv/../etc", "/srv/..", "/srv/a\0b"],
+            Server => &[
+                "",
+                ".",
+                "-nas",
+                "a b",
+                "nas:/export",
+                "nas,addr=192.0.2.2",
+                "nas\naddr=192.0.2.2",
+                "a\0b",
+                "[nas]",
+                "nas/..",
+                &long,
+            ],
+            ServerPath => &["", "relative", "../x", "/export/../etc", "/export/..", "/a\0b", "/a\nb", &long],
             FileName => &["", ".", "..", "../x", "a/b", "/etc/passwd", "a\0b", "a\nb", &long],
             ImagePath => &["", "..", "../x", "/images/../etc/x", "a\0b", "a\nb", "folder/", &long],
             Quantity => &["1GB", "-1", "1e400", "0x10", "many", "1Mi\0", "99999999999999999999999", &long],
@@ -108,7 +126,7 @@ impl Takes {
             Resource => &["", "limits", "limits.gold", "limits.cpu.x", "\0", &long],
             Text => return Vec::new(),
         };
-        let long_path = (self == HostPath).then_some(slashed);
+        let long_path = matches!(self, HostPath | ServerPath).then_some(slashed);
         texts.iter().map(|text| json!(text)).chain(long_path.map(Value::from)).collect()
     }
 }
@@ -269,6 +287,13 @@ fn kinds() -> Vec<Kind> {
             fields: &[("path", HostPath, NEEDED), ("fsType", Text, MAY_LACK)],
         },
         Kind {
+            plugin: "nfs",
+            source: "nfs",
+            persistent: false,
+            good: json!({ "server": "192.0.2.1", "path": "/export", "readOnly": true }),
+            fields: &[("server", Server, NEEDED), ("path", ServerPath, NEEDED), ("readOnly", Bool, MAY_LACK)],
+        },
+        Kind {
             plugin: "loop",
             source: "csi",
             persistent: true,
@@ -376,6 +401,7 @@ impl Machine {
         for path in ["/images", "/srv/base", "/etc"] {
             kernel.add_folder(path).unwrap();
         }
+        kernel.add_share([192, 0, 2, 1].into(), "/export");
         let runtime = Runtime::new(config, Arc::clone(&kernel) as Arc<dyn Kernel>).unwrap();
         let load = |name| runtime.load(&artifacts::plugin(name)).unwrap_or_else(|error| panic!("{}", error.message()));
         let plugin = (plugin != NO_PLUGIN).then(|| load(plugin));
@@ -621,6 +647,7 @@ every_field_of! {
     every_field_of_loop: "loop",
     every_field_of_overlay: "overlay",
     every_field_of_image_file: "image-file",
+    every_field_of_nfs: "nfs",
     every_field_of_git_repo: "git-repo",
     every_field_of_ephemeral: NO_PLUGIN,
 }
