@@ -154,7 +154,8 @@ pub trait Kernel:
     /// Unmounts everything at a name, stacked mounts and mounts below it included (these from the
     /// leaves up), and removes the mount point. In a user namespace, mounts that were copied into
     /// it can't go one by one; then the whole goes at once, as by [`Detach::Lazy`]. Nothing there:
-    /// done. Repeat it after an error; it goes on where it stopped.
+    /// done. Repeat it after an error; it goes on where it stopped. The last mount of a share whose
+    /// server is gone disappears at once, and the kernel goes on releasing it in the background.
     ///
     /// # Errors
     /// `Failed` (`Busy`) if something uses it; `MountInside` if a file system is mounted in it and

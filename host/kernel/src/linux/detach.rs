@@ -4,6 +4,9 @@ use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -21,6 +24,13 @@ use crate::types::{Detach, MountInfo};
 
 /// More mounts than this on one name are a faulty loop, not a volume.
 const MAX_STACKED: usize = 1000;
+
+/// The major number of file systems that lie on no device.
+const NO_DEVICE: u32 = 0;
+/// The types of mounts that a server exports, as the kernel reports them.
+const SHARE_TYPES: [&str; 2] = ["nfs", "nfs4"];
+/// How long the kernel may take to end the session with a server that answers.
+const RELEASE_TIME: Duration = Duration::from_secs(5);
 
 /// The result for the mounts below a volume.
 enum NestedMounts {
@@ -42,13 +52,15 @@ impl LinuxKernel {
             move |errno| KernelError::failed(step, text(shown), errno)
         };
         for _ in 0..MAX_STACKED {
-            match look(from, name, self.ids()) {
-                Ok(seen) if seen.is_mount_root() => {}
+            let seen = match look(from, name, self.ids()) {
+                Ok(seen) if seen.is_mount_root() => seen,
                 Ok(_) => return self.remove_mount_point(from, name, &shown),
                 Err(Errno::NOENT) => return Ok(()),
                 Err(errno) => return Err(failed(Step::Inspect)(errno)),
-            }
-            match unmount(from, name, how) {
+            };
+            let may_wait = seen.device().0 == NO_DEVICE && self.has_a_server(folder, name)?;
+            let unmounted = if may_wait { self.unmount_share(from, name, how) } else { unmount(from, name, how) };
+            match unmounted {
                 Ok(()) => {}
                 // A mount with others on it counts as used; those go first. The next try reports
                 // one that is truly in use.
@@ -63,6 +75,30 @@ impl LinuxKernel {
             }
         }
         Err(failed(Step::Unmount)(Errno::BUSY))
+    }
+
+    fn has_a_server(&self, folder: &Directory, name: &OsStr) -> Result<bool> {
+        Ok(self.mount_info_at(folder, name)?.is_some_and(|mount| SHARE_TYPES.contains(&mount.fs_type.as_str())))
+    }
+
+    /// Unmounts what a server exports. With its last mount the kernel ends the session, and waits
+    /// for a server that is gone for minutes, though the mount is gone at once. Then so is this.
+    fn unmount_share(&self, folder: BorrowedFd<'_>, name: &OsStr, how: Detach) -> std::result::Result<(), Errno> {
+        let (sender, receiver) = mpsc::channel();
+        let copy = folder.try_clone_to_owned().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let of_thread = name.to_owned();
+        let run = move || {
+            // After a release that took too long there is no receiver.
+            let _ = sender.send(unmount(copy.as_fd(), &of_thread, how));
+        };
+        if thread::Builder::new().name("unmount-share".to_owned()).spawn(run).is_err() {
+            return Err(Errno::AGAIN);
+        }
+        match receiver.recv_timeout(RELEASE_TIME) {
+            Ok(unmounted) => unmounted,
+            Err(_) if !self.is_mount(folder, name) => Ok(()),
+            Err(_) => receiver.recv().unwrap_or(Err(Errno::IO)),
+        }
     }
 
     fn is_mount(&self, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
