@@ -1,6 +1,7 @@
 //! A daemon in a guest.
 
 use volhost_tests::vm::{Finished, Guest};
+use volhost_tests::wait::eventually;
 
 /// How long a command in the guest waits for volumes: it computes slowly.
 const WAIT: &str = "150s";
@@ -90,6 +91,16 @@ impl<'a> Daemon<'a> {
     /// Waits until nothing of the pod is mounted.
     pub(crate) fn wait_unmounted(&self, pod: &str) {
         self.wait(&format!("pod {pod} --for unmounted"));
+    }
+
+    /// Waits for an event that has all these words.
+    pub(crate) fn wait_event(&self, words: &[&str]) {
+        let mut seen = String::new();
+        let came = eventually(|| {
+            seen = self.volhost("events").output;
+            seen.lines().any(|line| words.iter().all(|word| line.contains(word)))
+        });
+        assert!(came, "no event with {words:?}:\n{seen}\n{}", self.log());
     }
 
     fn wait(&self, what: &str) {

@@ -1,5 +1,5 @@
-//! The daemon on Debian's kernel 6.1, in a virtual machine: a kernel without `statmount`, and a
-//! machine that loses its power.
+//! The daemon on Debian's kernel 6.1, in a virtual machine: a kernel without `statmount`, an NFS
+//! server, and a machine that loses its power.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,5 +10,6 @@
 )]
 
 mod kit;
+mod nfs;
 mod older_kernel;
 mod power_loss;
