@@ -114,13 +114,14 @@ pub trait NetworkMounts {
     /// answers. Per-mount options, `ro` among them, are for [`crate::Kernel::set_options`]. Mounts
     /// of one share with the same options share their connection and their cache.
     ///
-    /// Where TCP is used, each address has ten seconds to take a connection. A server that takes
-    /// one and then does not answer keeps the caller for as long as the kernel waits: minutes.
+    /// Where TCP is used, each address has ten seconds to take a connection, and as long to answer
+    /// on it. A server that goes silent after that keeps the caller for as long as the kernel
+    /// waits: minutes.
     ///
     /// # Errors
     /// `NetworkError::UnknownType`; `InvalidPath`; `InvalidOption` for an option that is not of the
     /// type, that the kernel refuses, or that names an address; `UnsupportedOption`;
-    /// `NetworkError::Unreachable`; `NetworkError::Refused` with what the kernel's answer means, of
+    /// `NetworkError::Unreachable`; `NetworkError::Silent`; `NetworkError::Refused` with what the kernel's answer means, of
     /// the kind `Unsupported` if the server does not speak the version; `Failed`.
     fn mount_share(&self, share: &Share<'_>, addresses: &[IpAddr], options: &[FsOption]) -> Result<DetachedMount>;
 }

@@ -32,6 +32,18 @@ pub enum NetworkError {
         /// The answer.
         errno: Errno,
     },
+    /// The server takes connections, and does not answer on them.
+    #[error("the server of {share} at {address}, port {port}, takes connections and gives no answer of NFS: {}; it may be overloaded, its disk may hang, or another program has the port", words(*.errno))]
+    Silent {
+        /// The share.
+        share: String,
+        /// The address.
+        address: IpAddr,
+        /// The port.
+        port: u16,
+        /// What came instead.
+        errno: Errno,
+    },
     /// The server or the kernel does not mount it.
     #[error("mounting {share} from {address}: {why}: {}{}", words(*.errno), said_suffix(.said))]
     Refused {
@@ -85,7 +97,7 @@ const fn way_out(errno: Errno) -> &'static str {
 impl NetworkError {
     pub(super) const fn kind(&self) -> ErrorKind {
         match self {
-            Self::Unresolved { .. } | Self::Unreachable { .. } => ErrorKind::Unreachable,
+            Self::Unresolved { .. } | Self::Unreachable { .. } | Self::Silent { .. } => ErrorKind::Unreachable,
             Self::Refused { errno, .. } => kind_of(*errno),
             Self::UnknownType { .. } => ErrorKind::Unsupported,
         }
@@ -93,7 +105,7 @@ impl NetworkError {
 
     pub(super) const fn errno(&self) -> Option<Errno> {
         match self {
-            Self::Unreachable { errno, .. } | Self::Refused { errno, .. } => Some(*errno),
+            Self::Unreachable { errno, .. } | Self::Silent { errno, .. } | Self::Refused { errno, .. } => Some(*errno),
             Self::Unresolved { .. } | Self::UnknownType { .. } => None,
         }
     }

@@ -11,15 +11,16 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use super::LinuxKernel;
 use super::fs_context::{configure, log, refused};
+use super::rpc_ping::{Program, ping};
 use crate::error::{KernelError, NetworkError, Result};
 use crate::handle::DetachedMount;
 use crate::network_mounts::{NetworkMounts, Share, check_server, check_share};
 use crate::step::Step;
 use crate::types::FsOption;
 
-/// How long a server may take to accept a connection: several tries of TCP, which sends again after
-/// one, three and seven seconds.
-const CONNECT_TIME: Duration = Duration::from_secs(10);
+/// How long a server may take to accept a connection, and then to answer: several tries of TCP,
+/// which sends again after one, three and seven seconds.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// The port of NFS.
 const NFS_PORT: u16 = 2049;
 /// The port of rpcbind, which knows those of NFS 3 and of its mount protocol.
@@ -44,7 +45,7 @@ impl NetworkMounts for LinuxKernel {
 
     fn mount_share(&self, share: &Share<'_>, addresses: &[IpAddr], options: &[FsOption]) -> Result<DetachedMount> {
         check_share(share, options)?;
-        let address = answering(share, addresses, probed_port(options))?;
+        let address = answering(share, addresses, probed_port(options), ANSWER_TIME)?;
         let failed = |step, errno, detail| KernelError::Failed { step, path: share.to_string(), errno, detail };
         let context = rustix::mount::fsopen(share.fs_type, FsOpenFlags::FSOPEN_CLOEXEC).map_err(|errno| {
             let known =
@@ -71,8 +72,9 @@ fn value<'a>(options: &'a [FsOption], names: &[&str]) -> Option<&'a str> {
     options.iter().rev().find(|option| names.contains(&option.key.as_str())).and_then(|option| option.value.as_deref())
 }
 
-/// The TCP port on which the kernel will ask the server first; none if it does not use TCP.
-fn probed_port(options: &[FsOption]) -> Option<u16> {
+/// The TCP port on which the kernel will ask the server first, and the program there; none if it
+/// does not use TCP.
+fn probed_port(options: &[FsOption]) -> Option<(u16, Program)> {
     let flag = |name: &str| options.iter().any(|option| option.key == name);
     let proto = value(options, &["proto"]).unwrap_or_default();
     if flag("udp") || flag("rdma") || proto.starts_with("udp") || proto.starts_with("rdma") {
@@ -80,29 +82,39 @@ fn probed_port(options: &[FsOption]) -> Option<u16> {
     }
     let old = value(options, &["vers", "nfsvers"]).is_some_and(|version| version.starts_with('3'));
     let port = |name: &str| value(options, &[name]).and_then(|port| port.parse().ok());
+    let nfs = port("port").unwrap_or(NFS_PORT);
     if !old {
-        return Some(port("port").unwrap_or(NFS_PORT));
+        return Some((nfs, Program::NFS));
     }
     let by_udp = value(options, &["mountproto"]).is_some_and(|proto| proto.starts_with("udp"));
-    match port("mountport") {
-        _ if by_udp => port("port").or(Some(NFS_PORT)),
-        None => Some(RPCBIND_PORT),
-        known => known,
-    }
+    Some(match port("mountport") {
+        _ if by_udp => (nfs, Program::NFS_3),
+        Some(port) => (port, Program::MOUNT),
+        None => (RPCBIND_PORT, Program::RPCBIND),
+    })
 }
 
-/// The first address that takes a connection. The kernel's own attempt would keep the caller for
-/// minutes where no answer comes, and does not report which address and port it was.
-fn answering(share: &Share<'_>, addresses: &[IpAddr], port: Option<u16>) -> Result<IpAddr> {
+/// The first address that answers. The kernel's own attempt would keep the caller for minutes where
+/// no answer comes, and does not report which address and port it was.
+fn answering(
+    share: &Share<'_>,
+    addresses: &[IpAddr],
+    probed: Option<(u16, Program)>,
+    time: Duration,
+) -> Result<IpAddr> {
     let mut last = None;
     for &address in addresses {
-        let Some(port) = port else { return Ok(address) };
-        match TcpStream::connect_timeout(&SocketAddr::new(address, port), CONNECT_TIME) {
-            Ok(_) => return Ok(address),
+        let Some((port, program)) = probed else { return Ok(address) };
+        let share = share.to_string();
+        match TcpStream::connect_timeout(&SocketAddr::new(address, port), time) {
+            Ok(stream) => match ping(&stream, program, time) {
+                Ok(()) => return Ok(address),
+                Err(errno) => last = Some(NetworkError::Silent { share, address, port, errno }),
+            },
             Err(error) => {
                 // Without an errno it was the time-out of this call.
                 let errno = error.raw_os_error().map_or(Errno::TIMEDOUT, Errno::from_raw_os_error);
-                last = Some(NetworkError::Unreachable { share: share.to_string(), address, port, errno });
+                last = Some(NetworkError::Unreachable { share, address, port, errno });
             }
         }
     }
@@ -143,32 +155,43 @@ mod tests {
 
     #[test]
     fn the_port_that_is_tried_is_the_one_that_the_kernel_asks_first() {
-        for (options, port) in [
-            (vec![], Some(2049)),
-            (vec![FsOption::new("vers", "4.2")], Some(2049)),
-            (vec![FsOption::new("vers", "4.2"), FsOption::new("port", "20490")], Some(20490)),
-            (vec![FsOption::new("vers", "3")], Some(111)),
-            (vec![FsOption::new("nfsvers", "3"), FsOption::new("mountport", "892")], Some(892)),
-            (vec![FsOption::new("vers", "3"), FsOption::new("mountproto", "udp")], Some(2049)),
+        for (options, probed) in [
+            (vec![], Some((2049, Program::NFS))),
+            (vec![FsOption::new("vers", "4.2")], Some((2049, Program::NFS))),
+            (vec![FsOption::new("vers", "4.2"), FsOption::new("port", "20490")], Some((20490, Program::NFS))),
+            (vec![FsOption::new("vers", "3")], Some((111, Program::RPCBIND))),
+            (vec![FsOption::new("nfsvers", "3"), FsOption::new("mountport", "892")], Some((892, Program::MOUNT))),
+            (vec![FsOption::new("vers", "3"), FsOption::new("mountproto", "udp")], Some((2049, Program::NFS_3))),
             (vec![FsOption::new("proto", "rdma")], None),
             (vec![FsOption::new("vers", "3"), FsOption::flag("udp")], None),
         ] {
-            assert_eq!(probed_port(&options), port, "{options:?}");
+            assert_eq!(probed_port(&options), probed, "{options:?}");
         }
     }
 
     #[test]
-    fn the_first_address_that_answers_is_used_and_one_that_does_not_is_named() {
+    fn an_address_that_takes_no_connection_is_named() {
         let listener = TcpListener::bind((LOOPBACK, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let other = IpAddr::from([127, 0, 0, 2]);
-        assert_eq!(answering(&SHARE, &[other, LOOPBACK], Some(port)).unwrap(), LOOPBACK);
         drop(listener);
-        let error = answering(&SHARE, &[LOOPBACK], Some(port)).unwrap_err();
+        let error = answering(&SHARE, &[LOOPBACK], Some((port, Program::NFS)), ANSWER_TIME).unwrap_err();
         let told = error.to_string();
         assert!(told.contains("nas:/export") && told.contains(&format!("127.0.0.1, port {port}")), "{told}");
         assert!(told.contains("ECONNREFUSED") && told.contains("no server listens there"), "{told}");
         assert_eq!(error.kind(), crate::ErrorKind::Unreachable);
-        assert!(answering(&SHARE, &[], Some(port)).unwrap_err().to_string().contains("no address"));
+        let error = answering(&SHARE, &[], Some((port, Program::NFS)), ANSWER_TIME).unwrap_err();
+        assert!(error.to_string().contains("no address"), "{error}");
+    }
+
+    #[test]
+    fn a_server_that_takes_connections_and_is_silent_keeps_nobody_for_long() {
+        // The kernel takes the connection for the listener, which never answers.
+        let listener = TcpListener::bind((LOOPBACK, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let time = Duration::from_millis(10);
+        let error = answering(&SHARE, &[LOOPBACK], Some((port, Program::NFS)), time).unwrap_err();
+        let told = error.to_string();
+        assert!(told.contains("takes connections") && told.contains("ETIMEDOUT"), "{told}");
+        assert_eq!(error.kind(), crate::ErrorKind::Unreachable);
     }
 }
