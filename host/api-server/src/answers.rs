@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use volhost_api::pb;
 use volhost_core::{VolumeStatus, WaitFailure};
 use volhost_model::view::UsageView;
+use volhost_node::event_loop::manifest_text::FieldValidation;
 use volhost_node::event_loop::requests::{AddedPod, MountView, MountedVolume, PodSelector, RequestError};
 use volhost_volume_ops::stats::MeteredVolume;
 
@@ -21,6 +22,19 @@ pub(super) fn selected_pod(pod: pb::PodSelector) -> Result<PodSelector, RequestE
     }
     let namespace = if pod.namespace.is_empty() { "default".into() } else { pod.namespace };
     Ok(PodSelector::Name { namespace, name: pod.name })
+}
+
+/// Reads what to do about unknown fields.
+///
+/// # Errors
+/// [`RequestError::Invalid`] if the number stands for nothing.
+pub(super) fn field_validation(number: i32) -> Result<FieldValidation, RequestError> {
+    match pb::FieldValidation::try_from(number) {
+        Ok(pb::FieldValidation::Strict) => Ok(FieldValidation::Strict),
+        Ok(pb::FieldValidation::Unspecified | pb::FieldValidation::Warn) => Ok(FieldValidation::Warn),
+        Ok(pb::FieldValidation::Ignore) => Ok(FieldValidation::Ignore),
+        Err(_) => Err(RequestError::Invalid(format!("field_validation: {number} is no FieldValidation"))),
+    }
 }
 
 /// A wait that failed now.

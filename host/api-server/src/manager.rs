@@ -82,14 +82,16 @@ fn wait_result(result: Result<(), WaitFailure>) -> pb::WaitResult {
 #[tonic::async_trait]
 impl VolumeManager for ManagerService {
     async fn add_pods(&self, request: Request<pb::AddPodsRequest>) -> Result<Response<pb::AddPodsResponse>, Status> {
-        let pb::AddPodsRequest { manifest, wait_ms } = request.into_inner();
+        let pb::AddPodsRequest { manifest, wait_ms, field_validation } = request.into_inner();
+        let validation = answers::field_validation(field_validation).map_err(|error| refused(&error))?;
         if manifest.len() > MAX_MANIFEST_BYTES {
             return Err(Status::invalid_argument(format!(
                 "the manifest has {} bytes, {MAX_MANIFEST_BYTES} at most; send its objects in several calls",
                 manifest.len()
             )));
         }
-        let Added { pods, warnings } = self.node.add_objects(manifest).await.map_err(|error| refused(&error))?;
+        let Added { pods, warnings } =
+            self.node.add_objects(manifest, validation).await.map_err(|error| refused(&error))?;
         let mut waits = JoinSet::new();
         for pod in pods.iter().filter(|_| wait_ms > 0) {
             let (node, pod) = (self.node.clone(), PodSelector::Uid(pod.uid.to_string()));

@@ -2,9 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::arguments::ApplyArguments;
+use clap::{Args, ValueEnum};
+use volhost_model::duration::HumanDuration;
+
 use super::client::{ANSWER_TIME, Client, within};
 use super::error::CliError;
 use super::format::printable;
@@ -12,6 +15,63 @@ use super::output::Output;
 use super::wait::explain;
 use volhost_api::MAX_MANIFEST_BYTES;
 use volhost_api::pb;
+
+/// What to do about fields that an object's kind lacks, by kubectl's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Validation {
+    /// Refuse the file
+    #[value(alias = "true")]
+    Strict,
+    /// Apply the file without them, and print a warning for each
+    Warn,
+    /// Apply the file without them
+    #[value(alias = "false")]
+    Ignore,
+}
+
+impl From<Validation> for pb::FieldValidation {
+    fn from(validation: Validation) -> Self {
+        match validation {
+            Validation::Strict => Self::Strict,
+            Validation::Warn => Self::Warn,
+            Validation::Ignore => Self::Ignore,
+        }
+    }
+}
+
+/// `apply`.
+#[derive(Debug, Args)]
+pub(super) struct ApplyArguments {
+    /// File with objects in YAML or JSON; `-` reads standard input; give it several times
+    #[arg(short, long = "file", value_name = "FILE", required_unless_present = "complete")]
+    files: Vec<PathBuf>,
+    /// What to do about unknown and misspelt fields
+    #[arg(long, value_name = "LEVEL", default_value = "strict")]
+    validate: Validation,
+    /// Afterwards, declare that there are no other pods: after a restart of the machine, leftovers
+    /// of others are removed
+    #[arg(long)]
+    complete: bool,
+    /// Wait until every volume of the files' pods is mounted; exit code 1 when one is not
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait
+    #[arg(long, value_name = "DURATION", default_value = "2m3s", requires = "wait")]
+    timeout: HumanDuration,
+}
+
+impl ApplyArguments {
+    /// Applies a file, and waits at most this long for the volumes of its pods.
+    pub(super) fn and_wait(file: PathBuf, timeout: Duration) -> Self {
+        Self {
+            files: vec![file],
+            validate: Validation::Strict,
+            complete: false,
+            wait: true,
+            timeout: HumanDuration(timeout),
+        }
+    }
+}
 
 /// Sends each file's objects. A file is applied wholly or not at all; files before a bad one stay
 /// applied. With `--complete`, then declares that there are no other pods. With `--wait` it returns
@@ -25,13 +85,15 @@ pub(super) async fn run(arguments: &ApplyArguments, socket: &Path, output: &mut 
         // 0 would not wait; a user who types 0 wants the state at once.
         let wait_ms = if arguments.wait { u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1) } else { 0 };
         let limit = if arguments.wait { timeout.saturating_add(ANSWER_TIME) } else { ANSWER_TIME };
-        let answer = within(limit, socket, client.manager.add_pods(pb::AddPodsRequest { manifest, wait_ms })).await;
+        let field_validation = pb::FieldValidation::from(arguments.validate).into();
+        let request = pb::AddPodsRequest { manifest, wait_ms, field_validation };
+        let answer = within(limit, socket, client.manager.add_pods(request)).await;
         let added = answer.map_err(|error| match error {
-            CliError::Refused(why) => CliError::Refused(format!("{}: {why}", shown(file))),
+            CliError::Refused(why) => CliError::Refused(named(&why, file)),
             other => other,
         })?;
         for warning in &added.warnings {
-            output.note(&format!("Warning: {}: {}", shown(file), printable(warning)));
+            output.note(&format!("Warning: {}", printable(&named(warning, file))));
         }
         if added.pods.is_empty() {
             output.line(&format!("{} applied; it has no pods", shown(file)))?;
@@ -54,6 +116,16 @@ pub(super) async fn run(arguments: &ApplyArguments, socket: &Path, output: &mut 
 
 fn shown(file: &Path) -> String {
     if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
+}
+
+/// A message of the daemon, which calls the file `request`, with the file's name on each line.
+fn named(message: &str, file: &Path) -> String {
+    let file = shown(file);
+    let lines = message.lines().map(|line| match line.strip_prefix("request:") {
+        Some(place) => format!("{file}:{place}"),
+        None => format!("{file}: {line}"),
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn read(file: &Path) -> Result<String, CliError> {

@@ -10,6 +10,7 @@ use volhost_config::{
 };
 use volhost_model::duration::HumanDuration;
 
+use super::apply::ApplyArguments;
 use super::conformance::ConformanceArguments;
 use super::docker::DockerArguments;
 use super::mounts::MountsArguments;
@@ -126,7 +127,7 @@ pub(super) enum Command {
     Metrics,
     /// Add pods and other objects from a file
     #[command(
-        after_help = "Applied objects survive a restart of the daemon, but not of the machine; for pods that stay, use a folder: `volhost run --manifests DIR`. Secrets are kept in memory only: apply them again after the daemon has been restarted.\n\nExamples:\n  volhost apply -f pod.yaml\n  volhost apply -f pod.yaml --wait --timeout 30s\n  kubectl get pod web -o yaml | volhost apply -f -"
+        after_help = "Applied objects survive a restart of the daemon, but not of the machine; for pods that stay, use a folder: `volhost run --manifests DIR`. Secrets are kept in memory only: apply them again after the daemon has been restarted.\n\nExamples:\n  volhost apply -f pod.yaml\n  volhost apply -f pod.yaml --validate=warn\n  volhost apply -f pod.yaml --wait --timeout 30s\n  kubectl get pod web -o yaml | volhost apply -f -"
     )]
     Apply(ApplyArguments),
     /// Remove a pod or another object that `apply` added; a pod's volumes are unmounted
@@ -439,24 +440,6 @@ pub(super) struct TopArguments {
     /// How often to refresh
     #[arg(long, value_name = "DURATION", default_value = "1s")]
     pub(super) interval: HumanDuration,
-}
-
-/// `apply`.
-#[derive(Debug, Args)]
-pub(super) struct ApplyArguments {
-    /// File with objects in YAML or JSON; `-` reads standard input; give it several times
-    #[arg(short, long = "file", value_name = "FILE", required_unless_present = "complete")]
-    pub(super) files: Vec<PathBuf>,
-    /// Afterwards, declare that there are no other pods: after a restart of the machine, leftovers
-    /// of others are removed
-    #[arg(long)]
-    pub(super) complete: bool,
-    /// Wait until every volume of the files' pods is mounted; exit code 1 when one is not
-    #[arg(long)]
-    pub(super) wait: bool,
-    /// How long to wait
-    #[arg(long, value_name = "DURATION", default_value = "2m3s", requires = "wait")]
-    pub(super) timeout: HumanDuration,
 }
 
 /// `delete`.

@@ -68,4 +68,5 @@ pub use pod_volume::{MountUse, PodVolume, VolumeUse};
 pub use retained_bindings::{RetainedBindings, RetainedBindingsError};
 pub use storage_class::StorageClassObject;
 pub use store::{ObjectSource, ObjectStore, StoreEffects};
+pub use unknown_fields::UnknownFieldNotice;
 pub use volume_attachment::VolumeAttachmentObject;

@@ -19,7 +19,7 @@ use super::limits::{OBJECTS_PER_FILE, VOLUMES_PER_POD, check_count};
 use super::nearest::nearest;
 use super::object::{Object, ObjectContent};
 use super::tree::{self, PathStep, TreeNode, TreeValue};
-use super::unknown_fields::{UnknownField, UnknownFields, unknown_fields};
+use super::unknown_fields::{UnknownField, UnknownFieldNotice, UnknownFields, unknown_fields};
 use super::{claim, csi_driver, ephemeral, keyed, persistent_volume, pod, snapshot, storage_class, volume_attachment};
 use crate::trust_bundle;
 
@@ -28,8 +28,10 @@ use crate::trust_bundle;
 pub struct Parsed {
     /// The objects, in the order of the text.
     pub objects: Vec<Arc<Object>>,
-    /// The ignored parts, with file, line and field, and the field that was probably meant: warnings,
-    /// no errors.
+    /// The fields that their kinds lack, with file and line: warnings or errors, as the reader
+    /// decides.
+    pub unknown_fields: Vec<UnknownFieldNotice>,
+    /// Other parts that volhost does not use, with file, line and field: warnings, no errors.
     pub notices: Vec<String>,
     /// Objects that were passed over, with file and line: volhost does not know their kinds.
     pub unknown_kinds: Vec<String>,
@@ -119,21 +121,16 @@ impl ManifestReader {
             let line = node.line;
             return Err(ManifestError::TooMany { file: self.file.to_string(), line, limit: OBJECTS_PER_FILE });
         }
-        let object = self.object(node, kind).map_err(refuse)?;
+        let mut object = self.object(node, kind).map_err(refuse)?;
         let line = |path: &str| node.line_of(&tree::steps(path));
+        object.1.fields.sort_by_key(|field| line(&field.path));
         for UnknownField { path, meant } in object.1.fields {
-            let meant = meant.map(|meant| format!(" (did you mean {meant}?)")).unwrap_or_default();
-            self.parsed.notices.push(format!(
-                "{}:{}: {above}{path}: is no field of a {kind}; ignored{meant}",
-                self.file,
-                line(&path)
-            ));
+            let place = format_args!("{}:{}: {above}{path}", self.file, line(&path));
+            self.parsed.unknown_fields.push(UnknownFieldNotice::new(place, kind, meant));
         }
         if object.1.more > 0 {
-            self.parsed.notices.push(format!(
-                "{}:{}: {} more are no fields of a {kind}; ignored",
-                self.file, node.line, object.1.more
-            ));
+            let place = format_args!("{}:{}", self.file, node.line);
+            self.parsed.unknown_fields.push(UnknownFieldNotice::more(place, kind, object.1.more));
         }
         if matches!(&object.0.content, ObjectContent::VolumeSnapshot(snapshot) if snapshot.content.is_none()) {
             self.parsed.notices.push(format!(

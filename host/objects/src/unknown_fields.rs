@@ -1,6 +1,8 @@
 //! Fields that a manifest has and its kind lacks: most often a slip of the pen, which Kubernetes'
 //! own tools refuse.
 
+use std::fmt;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -29,6 +31,40 @@ pub(super) struct UnknownFields {
     pub(super) fields: Vec<UnknownField>,
     /// How many more there are.
     pub(super) more: usize,
+}
+
+/// A field of a manifest that its kind lacks, with its place in the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownFieldNotice {
+    /// `pod.yaml:7: spec.containers[0].volumeMount: is no field of a Pod`; never a value.
+    what: String,
+    meant: Option<&'static str>,
+}
+
+impl UnknownFieldNotice {
+    /// The field at `place`: file, line and path.
+    pub(super) fn new(place: fmt::Arguments<'_>, kind: Kind, meant: Option<&'static str>) -> Self {
+        Self { what: format!("{place}: is no field of a {kind}"), meant }
+    }
+
+    /// Further fields of the object at `place`, too many to be named.
+    pub(super) fn more(place: fmt::Arguments<'_>, kind: Kind, more: usize) -> Self {
+        Self { what: format!("{place}: {more} more are no fields of a {kind}"), meant: None }
+    }
+
+    /// Returns the text for a manifest that is used without the field.
+    #[must_use]
+    pub fn warning(&self) -> String {
+        let meant = self.meant.map(|meant| format!(" (did you mean {meant}?)")).unwrap_or_default();
+        format!("{}; ignored{meant}", self.what)
+    }
+
+    /// Returns the text for a manifest that is refused because of the field.
+    #[must_use]
+    pub fn refusal(&self) -> String {
+        let meant = self.meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+        format!("{}{meant}", self.what)
+    }
 }
 
 /// The fields of `written` that did not reach `understood`. A source of a volume that Kubernetes

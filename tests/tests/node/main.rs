@@ -11,6 +11,7 @@
 
 mod bad_input;
 mod cold_start;
+mod command_line;
 mod observability;
 mod plugins;
 mod restart;

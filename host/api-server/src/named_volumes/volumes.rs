@@ -10,6 +10,7 @@ use volhost_api::pb;
 use volhost_core::WaitFailure;
 use volhost_model::view::{ClaimView, EventKind, PodView};
 use volhost_node::event_loop::NodeHandle;
+use volhost_node::event_loop::manifest_text::FieldValidation;
 use volhost_node::event_loop::requests::{PodSelector, RequestError};
 use volhost_objects::{Kind, ObjectKey};
 
@@ -93,7 +94,7 @@ impl Volumes {
             if self.claim(volume).await?.is_some() {
                 return Err(VolumesError::Exists(volume.as_str().to_owned()));
             }
-            self.node.add_objects(options.manifest(volume)).await?;
+            self.node.add_objects(options.manifest(volume), FieldValidation::Strict).await?;
         }
         let bound = async {
             loop {
@@ -163,7 +164,7 @@ impl Volumes {
             let _locked = self.changes.lock().await;
             self.require(volume).await?;
             let is_new = !self.node.snapshot().await?.pods.iter().any(|one| is_pod(one, &pod));
-            self.node.add_objects(user(volume, &pod)).await?;
+            self.node.add_objects(user(volume, &pod), FieldValidation::Strict).await?;
             is_new
         };
         if let Err(failure) = self.node.wait_mounted(selector.clone(), timeout).await? {
@@ -224,7 +225,7 @@ impl Volumes {
         if size < bytes {
             return Err(VolumesError::Shrink { name: volume.as_str().to_owned(), has: bytes, wanted: size });
         }
-        self.node.add_objects(claim(volume, size).to_string()).await?;
+        self.node.add_objects(claim(volume, size).to_string(), FieldValidation::Strict).await?;
         Ok(())
     }
 

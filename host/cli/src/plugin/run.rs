@@ -20,7 +20,8 @@ use volhost_plugin_build::toolchain::Search;
 use volhost_process::linux_kernel;
 
 use super::build::build;
-use crate::arguments::{ApplyArguments, DrainArguments, TryArguments};
+use crate::apply::ApplyArguments;
+use crate::arguments::{DrainArguments, TryArguments};
 use crate::client::Client;
 use crate::error::CliError;
 use crate::list::{self, Query, View};
@@ -180,12 +181,7 @@ impl Scratch {
 
     /// Applies the objects, waits for the volumes, and returns the path of the first.
     async fn mount(&self, arguments: &TryArguments, output: &mut Output) -> Result<PathBuf, CliError> {
-        let apply = ApplyArguments {
-            files: vec![self.objects(&arguments.volume)?],
-            complete: false,
-            wait: true,
-            timeout: HumanDuration(arguments.timeout.0),
-        };
+        let apply = ApplyArguments::and_wait(self.objects(&arguments.volume)?, arguments.timeout.0);
         self.loaded().await?;
         apply::run(&apply, &self.socket(), output).await?;
         let socket = self.socket();

@@ -40,8 +40,11 @@ async fn every_request_of_the_volume_manager_is_answered() {
     let request = || pb::PodRequest { pod: web() };
     let wait = || pb::WaitRequest { pod: web(), timeout_ms: 1500 };
 
-    let added =
-        manager.add_pods(pb::AddPodsRequest { manifest: "good".into(), wait_ms: 0 }).await.unwrap().into_inner();
+    let added = manager
+        .add_pods(pb::AddPodsRequest { manifest: "good".into(), wait_ms: 0, field_validation: 0 })
+        .await
+        .unwrap()
+        .into_inner();
     assert_eq!(added.pods[0].full_name, "default/web");
     manager.remove_pod(pb::RemovePodRequest { pod: web() }).await.unwrap();
     assert_eq!(manager.wait_for_attach_and_mount(wait()).await.unwrap().into_inner().failure, None);
@@ -77,7 +80,10 @@ async fn refusals_have_codes_for_programs() {
     let daemon = Daemon::start(two_pods());
     let mut manager = VolumeManagerClient::new(channel(&daemon).await).max_encoding_message_size(usize::MAX);
     let mut add = async |manifest: &str| {
-        manager.add_pods(pb::AddPodsRequest { manifest: manifest.into(), wait_ms: 0 }).await.unwrap_err()
+        manager
+            .add_pods(pb::AddPodsRequest { manifest: manifest.into(), wait_ms: 0, field_validation: 0 })
+            .await
+            .unwrap_err()
     };
     assert_eq!(add("bad").await.code(), Code::InvalidArgument);
     assert_eq!(add("taken").await.code(), Code::AlreadyExists);

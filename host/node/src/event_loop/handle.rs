@@ -7,7 +7,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use volhost_core::WaitFailure;
 use volhost_model::view::{EventView, UsageView};
 
-use super::manifest_text::Manifest;
+use super::manifest_text::{FieldValidation, Manifest};
 use super::requests::{
     Added, Claims, ForceTarget, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot,
 };
@@ -55,16 +55,18 @@ impl NodeHandle {
         self.changes.subscribe()
     }
 
-    /// Adds or replaces the objects of a manifest. All or nothing.
+    /// Adds or replaces the objects of a manifest. All or nothing. `validation` decides about fields
+    /// that their kinds lack.
     ///
     /// # Errors
     /// [`RequestError::Invalid`] names line and field; [`RequestError::Conflict`] when a manifest file has the object;
     /// [`RequestError::NotKept`] when the objects cannot be kept for the next start.
-    pub async fn add_objects(&self, manifest: String) -> Result<Added, RequestError> {
+    pub async fn add_objects(&self, manifest: String, validation: FieldValidation) -> Result<Added, RequestError> {
         let manifest = if manifest.len() < SPAWN_BYTES {
-            Manifest::read(manifest)
+            Manifest::read(manifest, validation)
         } else {
-            tokio::task::spawn_blocking(|| Manifest::read(manifest)).await.map_err(|_| RequestError::Stopping)?
+            let read = tokio::task::spawn_blocking(move || Manifest::read(manifest, validation));
+            read.await.map_err(|_| RequestError::Stopping)?
         };
         self.ask(|answer| Request::AddObjects { manifest, answer }).await?
     }

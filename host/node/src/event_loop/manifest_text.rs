@@ -6,10 +6,18 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use thiserror::Error;
-use volhost_objects::{Kind, ManifestError, Object, ObjectKey};
+use volhost_model::text::shorten;
+use volhost_objects::{Kind, ManifestError, Object, ObjectKey, UnknownFieldNotice};
 
 /// The name of a request's manifest in messages.
 pub(super) const REQUEST: &str = "request";
+
+/// Characters of the line about one unknown field: a key may be of any length.
+const MAX_LINE_CHARS: usize = 300;
+
+/// Bytes of a refusal. A gRPC status travels in a header, of which a client takes 16 KiB, and three
+/// bytes there are one here.
+const MAX_REFUSAL_BYTES: usize = 3 << 10;
 
 /// A manifest that cannot be used.
 #[derive(Debug, Error)]
@@ -20,9 +28,24 @@ pub(super) enum ManifestTextError {
     /// An object is of a kind that volhost does not know.
     #[error("{0}")]
     UnknownKind(String),
+    /// Objects have fields that their kinds lack, and the caller wants none ignored.
+    #[error("{0}")]
+    UnknownFields(String),
     /// The text is no YAML.
     #[error("{0}")]
     Yaml(#[source] Box<serde_saphyr::Error>),
+}
+
+/// What to do about fields that an object's kind lacks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Refuse the manifest.
+    Strict,
+    /// Use it without them, and return a warning for each.
+    #[default]
+    Warn,
+    /// Use it without them.
+    Ignore,
 }
 
 /// A manifest that came with a request. It may contain secrets, so no part of it is printed.
@@ -56,8 +79,8 @@ impl fmt::Debug for ManifestObjects {
 
 impl Manifest {
     /// Reads the text. An error in it is returned when the request is handled.
-    pub fn read(text: String) -> Self {
-        Self { read: objects(&text), text }
+    pub fn read(text: String, validation: FieldValidation) -> Self {
+        Self { read: objects(&text, validation), text }
     }
 
     /// Returns the objects.
@@ -69,14 +92,39 @@ impl Manifest {
     }
 }
 
-fn objects(text: &str) -> Result<ManifestObjects, ManifestTextError> {
+fn objects(text: &str, validation: FieldValidation) -> Result<ManifestObjects, ManifestTextError> {
     let parsed = volhost_objects::parse(REQUEST, text)?;
     // A caller that adds an object wants it to be used. In a folder it may be meant for another
     // program.
     if let Some(why) = parsed.unknown_kinds.into_iter().next() {
         return Err(ManifestTextError::UnknownKind(why));
     }
-    Ok(ManifestObjects { documents: documents(text)?, objects: parsed.objects, warnings: parsed.notices })
+    let mut warnings = parsed.notices;
+    match validation {
+        FieldValidation::Strict if !parsed.unknown_fields.is_empty() => {
+            return Err(ManifestTextError::UnknownFields(refusal(&parsed.unknown_fields)));
+        }
+        FieldValidation::Warn => warnings.extend(parsed.unknown_fields.iter().map(UnknownFieldNotice::warning)),
+        FieldValidation::Strict | FieldValidation::Ignore => {}
+    }
+    Ok(ManifestObjects { documents: documents(text)?, objects: parsed.objects, warnings })
+}
+
+/// Returns a line for each field, as far as a gRPC status has room for them.
+fn refusal(fields: &[UnknownFieldNotice]) -> String {
+    let mut text = String::new();
+    for (at, field) in fields.iter().enumerate() {
+        let line = shorten(&field.refusal(), MAX_LINE_CHARS);
+        if at > 0 && text.len() + line.len() > MAX_REFUSAL_BYTES {
+            text.push_str(&format!("\n{} more", fields.len() - at));
+            break;
+        }
+        if at > 0 {
+            text.push('\n');
+        }
+        text.push_str(&line);
+    }
+    text
 }
 
 /// Returns the objects of a manifest that has been checked.
@@ -116,7 +164,7 @@ mod tests {
             )
         };
         let list = format!("{{apiVersion: v1, kind: List, items: [{}, {}]}}", pod("b"), pod("c"));
-        let manifest = Manifest::read(format!("{}\n---\n{list}\n---\n", pod("a")));
+        let manifest = Manifest::read(format!("{}\n---\n{list}\n---\n", pod("a")), FieldValidation::Strict);
         let read = manifest.into_objects().unwrap();
         let keys: Vec<&ObjectKey> = read.documents.iter().map(|(key, _)| key).collect();
         assert_eq!(keys, read.objects.iter().map(|object| &object.key).collect::<Vec<_>>());
@@ -125,5 +173,28 @@ mod tests {
             assert_eq!(again.objects[0].key, *key);
             assert_eq!(again.objects[0].content, object.content);
         }
+    }
+    #[test]
+    fn the_caller_decides_about_unknown_fields() {
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: a }\ndat: {}\n";
+        let read = |validation| Manifest::read(text.to_owned(), validation).into_objects();
+        let refused = read(FieldValidation::Strict).unwrap_err().to_string();
+        assert_eq!(refused, "request:4: dat: is no field of a ConfigMap; did you mean data?");
+        let warned = read(FieldValidation::Warn).unwrap().warnings;
+        assert_eq!(warned, ["request:4: dat: is no field of a ConfigMap; ignored (did you mean data?)"]);
+        assert_eq!(read(FieldValidation::Ignore).unwrap().warnings, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_refusal_fits_into_a_grpc_status() {
+        let object = |name: usize| {
+            let keys: String = (0..20).map(|n| format!("{}{n}: 1\n", "\u{fc}".repeat(200))).collect();
+            format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{ name: a{name} }}\n{keys}---\n")
+        };
+        let text: String = (0..10).map(object).collect();
+        let refused = Manifest::read(text, FieldValidation::Strict).into_objects().unwrap_err().to_string();
+        assert!(refused.len() < 4 << 10, "{}", refused.len());
+        let named = refused.lines().count() - 1;
+        assert!(named > 1 && refused.ends_with(&format!("\n{} more", 200 - named)), "{refused}");
     }
 }

@@ -322,6 +322,7 @@ fn checked(manifest: Manifest, sources: &Sources) -> Result<ManifestObjects, Req
 
 #[cfg(test)]
 mod tests {
+    use super::super::manifest_text::FieldValidation;
     use super::*;
 
     #[test]
@@ -330,7 +331,8 @@ mod tests {
         let mut requests = ObjectRequests::new(reports);
         let (added, _added) = oneshot::channel();
         let (ready, _ready) = oneshot::channel();
-        requests.push(ObjectRequest::Add { manifest: Manifest::read(String::new()), answer: added });
+        requests
+            .push(ObjectRequest::Add { manifest: Manifest::read(String::new(), FieldValidation::Warn), answer: added });
         requests.push(ObjectRequest::SourcesReady { answer: ready });
         assert!(matches!(requests.next(), Some(ObjectRequest::Add { .. })));
         requests.running = Some(RequestRest::Unmark);

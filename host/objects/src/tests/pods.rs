@@ -1,5 +1,5 @@
 use super::{objects, only_pod, pod, pod_with};
-use crate::{Kind, ObjectKey, derived_uid, parse};
+use crate::{Kind, ObjectKey, Parsed, UnknownFieldNotice, derived_uid, parse};
 
 #[test]
 fn a_pod_gets_kubernetes_defaults_and_a_lasting_uid() {
@@ -110,19 +110,28 @@ fn many_documents_and_lists_are_read_and_strangers_are_noted() {
     assert!(parsed.unknown_kinds[0].contains("kind Deployment (apps/v1)"), "{:?}", parsed.unknown_kinds);
 }
 
+/// The warnings about unknown fields.
+fn warnings(parsed: &Parsed) -> Vec<String> {
+    parsed.unknown_fields.iter().map(UnknownFieldNotice::warning).collect()
+}
+
 #[test]
 fn a_slip_of_the_pen_is_noted_with_its_line() {
     let text = pod("a").replace("    volumeMounts:", "    volumeMount: 1\n    volumeMounts:");
     let parsed = parse("test.yaml", &text).unwrap();
     assert_eq!(
-        parsed.notices,
+        warnings(&parsed),
         ["test.yaml:7: spec.containers[0].volumeMount: is no field of a Pod; ignored (did you mean volumeMounts?)"]
     );
-    assert!(parse("test.yaml", &pod_with("a", "newStorage: {x: 1}")).unwrap().notices.is_empty());
+    assert_eq!(
+        parsed.unknown_fields[0].refusal(),
+        "test.yaml:7: spec.containers[0].volumeMount: is no field of a Pod; did you mean volumeMounts?"
+    );
+    assert!(parse("test.yaml", &pod_with("a", "newStorage: {x: 1}")).unwrap().unknown_fields.is_empty());
     // Below a volume, too, where only a source may be another's.
     let parsed = parse("test.yaml", &pod_with("a", "emptyDir: {sizelimit: 1Mi}")).unwrap();
     assert!(
-        parsed.notices[0].ends_with(".emptyDir.sizelimit: is no field of a Pod; ignored (did you mean sizeLimit?)")
+        warnings(&parsed)[0].ends_with(".emptyDir.sizelimit: is no field of a Pod; ignored (did you mean sizeLimit?)")
     );
 }
 
@@ -156,7 +165,7 @@ fn no_unknown_field_is_passed_over_in_silence() {
             "spec.selectors",
         ),
     ] {
-        let notices = parse("test.yaml", &text).unwrap().notices;
+        let notices = warnings(&parse("test.yaml", &text).unwrap());
         assert!(
             notices.iter().any(|notice| notice.contains(&format!(": {path}: is no field of"))),
             "{path}: {notices:?}"
@@ -164,7 +173,7 @@ fn no_unknown_field_is_passed_over_in_silence() {
         assert!(!notices.iter().any(|notice| notice.contains("1234")), "{notices:?}");
     }
     let many: String = (0..25).map(|n| format!("x{n}: 1\n")).collect();
-    let notices = parse("test.yaml", &format!("{head}kind: ConfigMap\n{many}")).unwrap().notices;
+    let notices = warnings(&parse("test.yaml", &format!("{head}kind: ConfigMap\n{many}")).unwrap());
     assert!(notices.len() == 21 && notices[20].contains("5 more"), "{notices:?}");
 }
 

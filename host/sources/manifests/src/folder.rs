@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags};
 
 use super::grace::Grace;
 use super::listing::{self, FileText, ManifestStamp};
+use volhost_objects::UnknownFieldNotice;
 use volhost_objects::changes::{Changes, Problem};
 use volhost_objects::error::ManifestError;
 use volhost_objects::key::ObjectKey;
@@ -293,8 +294,11 @@ impl ManifestFolder {
                     file.stamp = reading.stamp;
                     match reading.result {
                         Ok(parsed) => {
+                            // No person waits for an answer who could correct a field, so unknown
+                            // ones are warnings here.
+                            let unknown_fields = parsed.unknown_fields.iter().map(UnknownFieldNotice::warning);
                             let messages: Vec<String> =
-                                parsed.unknown_kinds.into_iter().chain(parsed.notices).collect();
+                                parsed.unknown_kinds.into_iter().chain(unknown_fields).chain(parsed.notices).collect();
                             if !messages.is_empty() {
                                 changes.notices.push(Problem { file: file_name, messages });
                             }
