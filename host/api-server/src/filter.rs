@@ -1,5 +1,9 @@
 //! Which objects a list request means.
 
+use std::collections::BTreeMap;
+
+use tonic::Status;
+use volhost_model::label_selector::LabelSelector;
 use volhost_model::view::{
     ClaimView, DriverView, EventView, OperationView, PersistentVolumeView, PluginView, PodView, VolumeView,
 };
@@ -12,15 +16,36 @@ use volhost_node::event_loop::requests::Snapshot;
 pub(super) struct Filter {
     namespace: String,
     name: String,
+    labels: LabelSelector,
 }
 
-impl From<pb::ListRequest> for Filter {
-    fn from(request: pb::ListRequest) -> Self {
-        Self { namespace: request.namespace, name: request.name }
+impl TryFrom<pb::ListRequest> for Filter {
+    type Error = Status;
+
+    /// # Errors
+    /// `INVALID_ARGUMENT` when the label selector is none.
+    fn try_from(request: pb::ListRequest) -> Result<Self, Status> {
+        let labels = request.label_selector.parse();
+        let labels = labels.map_err(|error| Status::invalid_argument(format!("label_selector: {error}")))?;
+        Ok(Self { namespace: request.namespace, name: request.name, labels })
     }
 }
 
 impl Filter {
+    /// Reads the selection of objects that have no labels.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` when it selects by labels: it would always be empty.
+    pub(super) fn without_labels(request: pb::ListRequest, kind: &str) -> Result<Self, Status> {
+        let filter = Self::try_from(request)?;
+        match filter.labels.selects_all() {
+            true => Ok(filter),
+            false => Err(Status::invalid_argument(format!(
+                "label_selector: {kind} have no labels; pods, volumes, operations, claims and PersistentVolumes have"
+            ))),
+        }
+    }
+
     fn selects_namespace(&self, namespace: &str) -> bool {
         self.namespace.is_empty() || self.namespace == namespace
     }
@@ -35,7 +60,7 @@ impl Filter {
             Some((namespace, name)) => pod.namespace == namespace && pod.name == name,
             None => pod.name == self.name || pod.uid == self.name,
         };
-        self.selects_namespace(&pod.namespace) && (self.name.is_empty() || named())
+        self.selects_namespace(&pod.namespace) && (self.name.is_empty() || named()) && self.labels.matches(&pod.labels)
     }
 
     fn volume(&self, volume: &VolumeView) -> bool {
@@ -65,13 +90,23 @@ impl Filter {
 
     /// The selected volumes: those of pods, then those that no pod uses.
     pub(super) fn volumes(&self, snapshot: Snapshot) -> impl Iterator<Item = VolumeView> {
-        let of_pods = snapshot.pods.into_iter().flat_map(|pod| pod.volumes);
-        of_pods.chain(snapshot.unused_volumes).filter(|volume| self.volume(volume))
+        let pods = snapshot.pods.into_iter().filter(|pod| self.labels.matches(&pod.labels));
+        let unused = snapshot.unused_volumes.into_iter().filter(|_| self.labels.matches(&BTreeMap::new()));
+        pods.flat_map(|pod| pod.volumes).chain(unused).filter(|volume| self.volume(volume))
     }
 
     /// The selected operations.
     pub(super) fn operations(&self, snapshot: Snapshot) -> impl Iterator<Item = OperationView> {
-        snapshot.operations.into_iter().filter(|operation| self.operation(operation))
+        let pods = snapshot.pods.into_iter().filter(|_| !self.labels.selects_all());
+        // An operation names its pod as it is known: by its name, or by its uid alone.
+        let labels: BTreeMap<String, BTreeMap<String, String>> = pods
+            .flat_map(|pod| [(format!("{}/{}", pod.namespace, pod.name), pod.labels.clone()), (pod.uid, pod.labels)])
+            .collect();
+        let none = BTreeMap::new();
+        let of_pod = move |operation: &OperationView| {
+            self.labels.selects_all() || self.labels.matches(labels.get(&operation.pod).unwrap_or(&none))
+        };
+        snapshot.operations.into_iter().filter(move |operation| self.operation(operation) && of_pod(operation))
     }
 
     /// The selected drivers.
@@ -86,7 +121,9 @@ impl Filter {
                 Some((namespace, name)) => claim.namespace == namespace && claim.name == name,
                 None => claim.name == self.name,
             };
-            self.selects_namespace(&claim.namespace) && (self.name.is_empty() || named())
+            self.selects_namespace(&claim.namespace)
+                && (self.name.is_empty() || named())
+                && self.labels.matches(&claim.labels)
         })
     }
 
@@ -95,7 +132,9 @@ impl Filter {
         &self,
         volumes: Vec<PersistentVolumeView>,
     ) -> impl Iterator<Item = PersistentVolumeView> {
-        volumes.into_iter().filter(|volume| self.name.is_empty() || self.name == volume.name)
+        volumes
+            .into_iter()
+            .filter(|volume| (self.name.is_empty() || self.name == volume.name) && self.labels.matches(&volume.labels))
     }
 
     /// The selected plugins.

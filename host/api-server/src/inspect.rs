@@ -36,7 +36,7 @@ impl InspectService {
 #[tonic::async_trait]
 impl Inspect for InspectService {
     async fn list_pods(&self, request: Request<pb::ListRequest>) -> Result<Response<pb::ListPodsResponse>, Status> {
-        let filter = Filter::from(request.into_inner());
+        let filter = Filter::try_from(request.into_inner())?;
         let pods = filter.pods(self.snapshot().await?).map(Into::into).collect();
         Ok(Response::new(pb::ListPodsResponse { pods }))
     }
@@ -45,7 +45,7 @@ impl Inspect for InspectService {
         &self,
         request: Request<pb::ListRequest>,
     ) -> Result<Response<pb::ListVolumesResponse>, Status> {
-        let filter = Filter::from(request.into_inner());
+        let filter = Filter::try_from(request.into_inner())?;
         let volumes = filter.volumes(self.snapshot().await?).map(Into::into).collect();
         Ok(Response::new(pb::ListVolumesResponse { volumes }))
     }
@@ -54,7 +54,7 @@ impl Inspect for InspectService {
         &self,
         request: Request<pb::ListRequest>,
     ) -> Result<Response<pb::ListPluginsResponse>, Status> {
-        let filter = Filter::from(request.into_inner());
+        let filter = Filter::without_labels(request.into_inner(), "plugins")?;
         let plugins = filter.plugins(self.snapshot().await?).map(Into::into).collect();
         Ok(Response::new(pb::ListPluginsResponse { plugins }))
     }
@@ -63,13 +63,13 @@ impl Inspect for InspectService {
         &self,
         request: Request<pb::ListRequest>,
     ) -> Result<Response<pb::ListDriversResponse>, Status> {
-        let filter = Filter::from(request.into_inner());
+        let filter = Filter::without_labels(request.into_inner(), "drivers")?;
         let drivers = filter.drivers(self.snapshot().await?).map(Into::into).collect();
         Ok(Response::new(pb::ListDriversResponse { drivers }))
     }
 
     async fn list_claims(&self, request: Request<pb::ListRequest>) -> Result<Response<pb::ListClaimsResponse>, Status> {
-        let filter = Filter::from(request.into_inner());
+        let filter = Filter::try_from(request.into_inner())?;
         let listed = self.node.claims().await.map_err(|error| refused(&error))?;
         let claims = filter.claims(listed.claims).map(Into::into).collect();
         Ok(Response::new(pb::ListClaimsResponse { claims }))
@@ -79,7 +79,7 @@ impl Inspect for InspectService {
         &self,
         request: Request<pb::ListRequest>,
     ) -> Result<Response<pb::ListPersistentVolumesResponse>, Status> {
-        let filter = Filter::from(request.into_inner());
+        let filter = Filter::try_from(request.into_inner())?;
         let listed = self.node.claims().await.map_err(|error| refused(&error))?;
         let volumes = filter.persistent_volumes(listed.volumes).map(Into::into).collect();
         Ok(Response::new(pb::ListPersistentVolumesResponse { volumes }))
@@ -89,7 +89,7 @@ impl Inspect for InspectService {
         &self,
         request: Request<pb::ListRequest>,
     ) -> Result<Response<pb::ListOperationsResponse>, Status> {
-        let filter = Filter::from(request.into_inner());
+        let filter = Filter::try_from(request.into_inner())?;
         let operations = filter.operations(self.snapshot().await?).map(Into::into).collect();
         Ok(Response::new(pb::ListOperationsResponse { operations }))
     }
@@ -98,7 +98,7 @@ impl Inspect for InspectService {
         &self,
         request: Request<pb::ListRequest>,
     ) -> Result<Response<pb::VolumeStatsResponse>, Status> {
-        let filter = Filter::from(request.into_inner());
+        let filter = Filter::try_from(request.into_inner())?;
         let mounted = filter.volumes(self.snapshot().await?).filter_map(|volume| MeteredVolume::of(&volume)).collect();
         let volumes = self.node.volume_stats(mounted).await.map_err(|error| refused(&error))?;
         let volumes = volumes.into_iter().map(|(volume, usage)| volume_stats(&volume, usage)).collect();

@@ -32,6 +32,7 @@ impl From<pb::Claim> for ClaimView {
             access_modes: claim.access_modes,
             storage_class: claim.storage_class,
             reason: claim.reason,
+            labels: claim.labels.into_iter().collect(),
         }
     }
 }
@@ -48,6 +49,7 @@ impl From<pb::PersistentVolume> for PersistentVolumeView {
             reclaim_policy: volume.reclaim_policy,
             provisioner: volume.provisioner,
             reason: volume.reason,
+            labels: volume.labels.into_iter().collect(),
         }
     }
 }
@@ -134,6 +136,7 @@ impl TryFrom<pb::Pod> for PodView {
             ready_at: pod.ready_at_us,
             volumes: pod.volumes.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
             errors: pod.errors,
+            labels: pod.labels.into_iter().collect(),
         })
     }
 }

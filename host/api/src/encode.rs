@@ -20,6 +20,7 @@ impl From<ClaimView> for pb::Claim {
             access_modes: claim.access_modes,
             storage_class: claim.storage_class,
             reason: claim.reason,
+            labels: claim.labels.into_iter().collect(),
         }
     }
 }
@@ -36,6 +37,7 @@ impl From<PersistentVolumeView> for pb::PersistentVolume {
             reclaim_policy: volume.reclaim_policy,
             provisioner: volume.provisioner,
             reason: volume.reason,
+            labels: volume.labels.into_iter().collect(),
         }
     }
 }
@@ -108,6 +110,7 @@ impl From<PodView> for pb::Pod {
             ready_at_us: pod.ready_at,
             volumes: pod.volumes.into_iter().map(Into::into).collect(),
             errors: pod.errors,
+            labels: pod.labels.into_iter().collect(),
         }
     }
 }

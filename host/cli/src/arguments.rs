@@ -13,6 +13,7 @@ use volhost_model::duration::HumanDuration;
 use super::apply::ApplyArguments;
 use super::conformance::ConformanceArguments;
 use super::docker::DockerArguments;
+use super::get::GetArguments;
 use super::mounts::MountsArguments;
 use super::volume::VolumeCommand;
 
@@ -96,7 +97,7 @@ pub(super) enum Command {
     Controller(Box<ControllerArguments>),
     /// List pods, volumes, plugins, drivers or operations
     #[command(
-        after_help = "Examples:\n  volhost get pods\n  volhost get volumes -n default -o wide\n  volhost get pod default/web -o yaml\n  volhost get operations -w"
+        after_help = "Examples:\n  volhost get pods\n  volhost get volumes -n default -o wide\n  volhost get pods -l app=web\n  volhost get pod default/web -o yaml\n  volhost get operations -w"
     )]
     Get(GetArguments),
     /// Show one pod, volume, plugin or driver: state, last error and next try, mounts, events
@@ -216,32 +217,6 @@ pub(super) enum InternalCommand {
     RunProgram,
 }
 
-/// What can be listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum ListKind {
-    /// Pods and how many of their volumes are ready
-    #[value(aliases = ["pod", "po"])]
-    Pods,
-    /// Volumes and their states
-    #[value(aliases = ["volume", "vol"])]
-    Volumes,
-    /// Plugins, their exports and imports
-    #[value(aliases = ["plugin"])]
-    Plugins,
-    /// External drivers: FlexVolume executables, CSI drivers
-    #[value(aliases = ["driver"])]
-    Drivers,
-    /// Operations that run or wait for their next try
-    #[value(aliases = ["operation", "op", "ops"])]
-    Operations,
-    /// PersistentVolumeClaims, and which volume each has
-    #[value(name = "pvc", aliases = ["pvcs", "claim", "claims", "persistentvolumeclaims", "persistentvolumeclaim"])]
-    Claims,
-    /// PersistentVolumes, and which claim has each
-    #[value(name = "pv", aliases = ["pvs", "persistentvolumes", "persistentvolume"])]
-    PersistentVolumes,
-}
-
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
@@ -251,29 +226,6 @@ pub(super) enum Format {
     Json,
     /// YAML
     Yaml,
-}
-
-/// `get`.
-#[derive(Debug, Args)]
-pub(super) struct GetArguments {
-    /// What to list
-    #[arg(hide_possible_values = true, value_name = "pods|volumes|plugins|drivers|operations|pvc|pv")]
-    pub(super) kind: ListKind,
-    /// Only this one: a pod's NAME or NS/NAME, a volume's NAME or NS/POD/NAME, a plugin's
-    /// VENDOR/NAME, a driver's name
-    pub(super) name: Option<String>,
-    /// Only what belongs to pods of this namespace
-    #[arg(short, long, value_name = "NS")]
-    pub(super) namespace: Option<String>,
-    /// How to print
-    #[arg(short, long, value_name = "FORMAT")]
-    pub(super) output: Option<Format>,
-    /// Leave the line with the columns' names out of a table
-    #[arg(long)]
-    pub(super) no_headers: bool,
-    /// Keep running and print changes; with -o json one object a line
-    #[arg(short, long)]
-    pub(super) watch: bool,
 }
 
 /// What can be described.

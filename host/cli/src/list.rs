@@ -84,7 +84,14 @@ impl Query {
     /// All objects of a kind of this namespace and name, where they are given.
     pub(super) fn new(kind: Kind, namespace: Option<&str>, name: Option<&str>) -> Self {
         let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
-        Self { kind, filter: ListRequest { namespace: text(namespace), name: text(name) }, object: String::new() }
+        let filter = ListRequest { namespace: text(namespace), name: text(name), label_selector: String::new() };
+        Self { kind, filter, object: String::new() }
+    }
+
+    /// Of these, the objects with these labels.
+    pub(super) fn with_labels(mut self, selector: Option<&str>) -> Self {
+        self.filter.label_selector = selector.unwrap_or_default().to_owned();
+        self
     }
 
     /// The events about this object; all when it is empty.

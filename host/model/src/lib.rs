@@ -13,6 +13,7 @@
 //! | [`selinux`] | the SELinux label of a volume's files |
 //! | [`spec`] | one resolved volume: its source and, if it has one, its PersistentVolume |
 //! | [`mount_options`] | which mount options a PersistentVolume may ask for |
+//! | [`label_selector`] | which objects a user selects by their labels |
 //! | [`back_off`] | when something that failed is tried again |
 //! | [`failure`] | what a failed operation says of the state it leaves |
 //! | [`visible`] | which characters every output writes as escapes |
@@ -34,6 +35,7 @@ pub mod drivers;
 pub mod duration;
 pub mod failure;
 mod huge_pages;
+pub mod label_selector;
 pub mod mount_options;
 pub mod names;
 pub mod needed_volume;

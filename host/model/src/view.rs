@@ -43,6 +43,9 @@ pub struct PodView {
     pub volumes: Vec<VolumeView>,
     /// Why volumes of it are not resolved, for a person to act on.
     pub errors: Vec<String>,
+    /// Its labels; empty when only its uid is known.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
 }
 
 /// The state of one volume of one pod.
@@ -347,6 +350,9 @@ pub struct ClaimView {
     pub storage_class: String,
     /// Why it has no PersistentVolume, or not one of the size that it asks for.
     pub reason: String,
+    /// Its labels.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
 }
 
 /// A PersistentVolume, and which claim has it.
@@ -370,6 +376,9 @@ pub struct PersistentVolumeView {
     pub provisioner: String,
     /// Why the last thing that was tried with it failed.
     pub reason: String,
+    /// Its labels.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
 }
 
 /// Whether an event calls for action.

@@ -37,6 +37,8 @@ pub struct ClaimObject {
     /// `spec.storageClassName` is there, if only as an empty text: the default class does not
     /// count.
     pub names_class: bool,
+    /// `metadata.labels`.
+    pub labels: BTreeMap<String, String>,
     /// `metadata.annotations`.
     pub annotations: BTreeMap<String, String>,
     /// `spec.resources.limits.storage` in bytes.
@@ -151,6 +153,7 @@ pub(super) fn check(
         phase: status.and_then(|status| status.phase).filter(|phase| !phase.is_empty()),
         names_class: spec.storage_class_name.is_some(),
         storage_class: spec.storage_class_name.unwrap_or_default(),
+        labels: metadata.labels.unwrap_or_default(),
         annotations: metadata.annotations.unwrap_or_default(),
         limit: storage(limits.as_ref(), "spec.resources.limits.storage")?,
         data_source,

@@ -23,7 +23,7 @@ pub(super) use drain::drain;
 /// Begins a watch.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` when the kind is not known.
+/// `INVALID_ARGUMENT` when the kind is not known, or the filter is none for it.
 pub(super) fn watch(
     node: NodeHandle,
     request: pb::WatchRequest,
@@ -31,7 +31,12 @@ pub(super) fn watch(
 ) -> Result<UpdateStream<pb::WatchUpdate>, Status> {
     let kind = pb::Kind::try_from(request.kind).unwrap_or_default();
     let (watcher, stream) = UpdateSender::stream(shutdown);
-    let filter = Filter::from(request.filter.unwrap_or_default());
+    let filter = request.filter.unwrap_or_default();
+    let filter = match kind {
+        pb::Kind::Plugins => Filter::without_labels(filter, "plugins")?,
+        pb::Kind::Drivers => Filter::without_labels(filter, "drivers")?,
+        _ => Filter::try_from(filter)?,
+    };
     match kind {
         pb::Kind::Unspecified => {
             return Err(Status::invalid_argument(format!(

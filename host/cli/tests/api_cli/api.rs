@@ -99,7 +99,11 @@ async fn refusals_have_codes_for_programs() {
 async fn lists_are_filtered_by_namespace_and_name() {
     let daemon = Daemon::start(two_pods());
     let mut inspect = InspectClient::new(channel(&daemon).await);
-    let list = |namespace: &str, name: &str| pb::ListRequest { namespace: namespace.into(), name: name.into() };
+    let list = |namespace: &str, name: &str| pb::ListRequest {
+        namespace: namespace.into(),
+        name: name.into(),
+        ..pb::ListRequest::default()
+    };
     assert_eq!(inspect.list_pods(list("", "")).await.unwrap().into_inner().pods.len(), 2);
     assert_eq!(inspect.list_pods(list("shop", "")).await.unwrap().into_inner().pods[0].name, "database-0");
     assert_eq!(inspect.list_pods(list("", "default/web")).await.unwrap().into_inner().pods.len(), 1);

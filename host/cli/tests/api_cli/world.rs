@@ -213,6 +213,7 @@ pub(crate) fn pod(namespace: &str, name: &str, states: &[VolumeState]) -> PodVie
         ready_at: done.then_some(since + 1_840),
         volumes,
         errors: vec![],
+        labels: Default::default(),
     }
 }
 

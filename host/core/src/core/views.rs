@@ -86,6 +86,7 @@ impl Core {
             ready_at: entry.ready_at,
             volumes,
             errors: errors_of(entry),
+            labels: entry.pod.as_ref().map(|pod| pod.labels.clone()).unwrap_or_default(),
         })
     }
 

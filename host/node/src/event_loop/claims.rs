@@ -36,6 +36,7 @@ impl ClaimViews<'_> {
             requested: claim.request,
             access_modes: claim.access_modes.clone(),
             storage_class: claim.storage_class.clone(),
+            labels: claim.labels.clone(),
             ..ClaimView::default()
         };
         match store.volume_of_claim(key) {
@@ -95,6 +96,7 @@ impl ClaimViews<'_> {
             reclaim_policy: volume.reclaim_policy.to_owned(),
             provisioner: record.map(|record| record.terms.provisioner.clone()).unwrap_or_default(),
             reason: machine.and_then(|machine| machine.problem(volume.name.as_str())).unwrap_or_default().to_owned(),
+            labels: volume.labels.clone(),
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use clap::{Args, ValueEnum};
 use serde::Serialize;
+use volhost_model::label_selector::{LabelSelector, LabelSelectorError};
 
-use super::arguments::{Format, GetArguments, ListKind};
+use super::arguments::Format;
 use super::client::Client;
 use super::columns;
 use super::error::CliError;
@@ -16,6 +18,67 @@ use super::table::Table;
 use super::usage;
 use volhost_api::pb::Kind;
 use volhost_api::pb::watch_update::Type;
+
+/// What can be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ListKind {
+    /// Pods and how many of their volumes are ready
+    #[value(aliases = ["pod", "po"])]
+    Pods,
+    /// Volumes and their states
+    #[value(aliases = ["volume", "vol"])]
+    Volumes,
+    /// Plugins, their exports and imports
+    #[value(aliases = ["plugin"])]
+    Plugins,
+    /// External drivers: FlexVolume executables, CSI drivers
+    #[value(aliases = ["driver"])]
+    Drivers,
+    /// Operations that run or wait for their next try
+    #[value(aliases = ["operation", "op", "ops"])]
+    Operations,
+    /// PersistentVolumeClaims, and which volume each has
+    #[value(name = "pvc", aliases = ["pvcs", "claim", "claims", "persistentvolumeclaims", "persistentvolumeclaim"])]
+    Claims,
+    /// PersistentVolumes, and which claim has each
+    #[value(name = "pv", aliases = ["pvs", "persistentvolumes", "persistentvolume"])]
+    PersistentVolumes,
+}
+
+/// `get`.
+#[derive(Debug, Args)]
+pub(super) struct GetArguments {
+    /// What to list
+    #[arg(hide_possible_values = true, value_name = "pods|volumes|plugins|drivers|operations|pvc|pv")]
+    kind: ListKind,
+    /// Only this one: a pod's NAME or NS/NAME, a volume's NAME or NS/POD/NAME, a plugin's
+    /// VENDOR/NAME, a driver's name
+    name: Option<String>,
+    /// Only what belongs to pods of this namespace
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    /// Every namespace, which is the default
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// Only objects with these labels: KEY=VALUE, KEY!=VALUE, KEY in (A,B), KEY notin (A,B), KEY,
+    /// !KEY, with commas between; volumes and operations have the labels of their pods
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = label_selector)]
+    selector: Option<String>,
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Format>,
+    /// Leave the line with the columns' names out of a table
+    #[arg(long)]
+    no_headers: bool,
+    /// Keep running and print changes; with -o json one object a line
+    #[arg(short, long)]
+    watch: bool,
+}
+
+/// A label selector as the API takes it.
+fn label_selector(text: &str) -> Result<String, LabelSelectorError> {
+    text.parse::<LabelSelector>().map(|_| text.to_owned())
+}
 
 /// Lists, and watches with `-w`.
 pub(super) async fn run(arguments: &GetArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
@@ -29,7 +92,7 @@ pub(super) async fn run(arguments: &GetArguments, socket: &Path, output: &mut Ou
         ListKind::PersistentVolumes => (Kind::PersistentVolumes, "persistentvolumes"),
     };
     let namespace = arguments.namespace.as_deref();
-    let query = Query::new(kind, namespace, arguments.name.as_deref());
+    let query = Query::new(kind, namespace, arguments.name.as_deref()).with_labels(arguments.selector.as_deref());
     let mut client = Client::connect(socket).await?;
     let filter = query.filter.clone();
     let (mut views, watch) = list::begin(&mut client, socket, query).await?;
