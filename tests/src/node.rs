@@ -486,8 +486,8 @@ impl Node {
         let has_answered = eventually(|| {
             let shown = self.ok(&["get", "volume", volume, "-o", "json"]);
             let shown: serde_json::Value = serde_json::from_str(&shown).expect("the view is JSON");
-            usage = shown["usage"].clone();
-            usage["measured_at"].as_u64() > Some(0) && usage["asked_at"].is_null()
+            usage = shown["status"]["usage"].clone();
+            usage["measuredAt"].is_string() && usage["askedAt"].is_null()
         });
         assert!(has_answered, "{volume} has not answered: {usage}\nthe daemon's log:\n{}", self.log());
         usage

@@ -13,7 +13,7 @@ use volhost_model::duration::HumanDuration;
 use super::apply::ApplyArguments;
 use super::conformance::ConformanceArguments;
 use super::docker::DockerArguments;
-use super::get::GetArguments;
+use super::get::{GetArguments, OutputFormat};
 use super::mounts::MountsArguments;
 use super::volume::VolumeCommand;
 
@@ -97,7 +97,7 @@ pub(super) enum Command {
     Controller(Box<ControllerArguments>),
     /// List pods, volumes, plugins, drivers or operations
     #[command(
-        after_help = "Examples:\n  volhost get pods\n  volhost get volumes -n default -o wide\n  volhost get pods -l app=web\n  volhost get pod default/web -o yaml\n  volhost get operations -w"
+        after_help = "Examples:\n  volhost get pods\n  volhost get volumes -n default -o wide\n  volhost get pods,volumes -l app=web\n  volhost get pods --sort-by age -o name\n  volhost get pods -o jsonpath='{range .items[*]}{.metadata.name}{\"\\t\"}{.status.phase}{\"\\n\"}{end}'\n  volhost get pod default/web -o yaml\n  volhost get operations -w"
     )]
     Get(GetArguments),
     /// Show one pod, volume, plugin or driver: state, last error and next try, mounts, events
@@ -343,9 +343,9 @@ pub(super) struct EventsArguments {
     /// driver/NAME or file/NAME
     #[arg(long = "for", value_name = "OBJECT")]
     pub(super) object: Option<String>,
-    /// How to print
-    #[arg(short, long, value_name = "FORMAT")]
-    pub(super) output: Option<Format>,
+    /// How to print: json, yaml, wide, jsonpath=TEMPLATE, custom-columns=HEADER:PATH,...
+    #[arg(short, long, value_name = "FORMAT", value_parser = OutputFormat::parse)]
+    pub(super) output: Option<OutputFormat>,
 }
 
 /// The order of the lists.

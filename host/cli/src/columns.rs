@@ -7,6 +7,7 @@ use volhost_model::view::{
 
 use super::format::{age, size, took, until};
 use super::list::View;
+use super::reason;
 use super::table::{Cell, Colour};
 use super::usage::{trouble, used};
 use volhost_api::pb::Kind;
@@ -17,9 +18,9 @@ const SHORT_DIGEST: usize = 12;
 /// The names of a kind's columns: those always shown, and the wide ones.
 pub(super) const fn names(kind: Kind) -> (&'static [&'static str], &'static [&'static str]) {
     match kind {
-        Kind::Pods => (&["NAMESPACE", "NAME", "STATUS", "READY", "TOOK", "AGE"], &["UID", "ERRORS"]),
+        Kind::Pods => (&["NAMESPACE", "NAME", "STATUS", "READY", "TOOK", "AGE", "REASON"], &["UID", "ERRORS"]),
         Kind::Volumes => (
-            &["POD", "VOLUME", "PLUGIN", "STATE", "TOOK", "AGE"],
+            &["POD", "VOLUME", "PLUGIN", "STATE", "TOOK", "AGE", "REASON"],
             &[
                 "UNIQUE NAME",
                 "PATH",
@@ -72,6 +73,16 @@ pub(super) fn cells(view: &View, gone: bool, now_us: u64) -> Vec<Cell> {
     }
 }
 
+/// The time since a moment.
+fn age_cell(since: u64, now_us: u64) -> Cell {
+    Cell::new(age(since, now_us)).ordered(Some(now_us.saturating_sub(since)).filter(|_| since > 0))
+}
+
+/// The time from one moment to the other.
+fn took_cell(since: u64, ready_at: Option<u64>) -> Cell {
+    Cell::new(took(since, ready_at)).ordered(ready_at.map(|ready| ready.saturating_sub(since)))
+}
+
 /// The state shown for an object that a watch has seen removed.
 fn gone_cell() -> Cell {
     Cell::new("Gone")
@@ -105,9 +116,10 @@ fn pod_cells(pod: &PodView, gone: bool, now_us: u64) -> Vec<Cell> {
         Cell::new(&pod.namespace),
         Cell::new(&pod.name),
         if gone { gone_cell() } else { phase(pod.phase) },
-        Cell::new(format!("{}/{}", pod.ready, pod.total)),
-        Cell::new(took(pod.since, pod.ready_at)),
-        Cell::new(age(pod.since, now_us)),
+        Cell::new(format!("{}/{}", pod.ready, pod.total)).ordered(u64::from(pod.ready)),
+        took_cell(pod.since, pod.ready_at),
+        age_cell(pod.since, now_us),
+        Cell::new(reason::of_pod(pod).unwrap_or_default()),
         Cell::new(&pod.uid),
         Cell::new(pod.errors.join("; ")),
     ]
@@ -123,17 +135,18 @@ fn volume_cells(volume: &VolumeView, gone: bool, now_us: u64) -> Vec<Cell> {
         Cell::new(name),
         Cell::new(&volume.plugin),
         if gone { gone_cell() } else { Cell::coloured(word, colour) },
-        Cell::new(took(volume.since, volume.ready_at)),
-        Cell::new(age(volume.since, now_us)),
+        took_cell(volume.since, volume.ready_at),
+        age_cell(volume.since, now_us),
+        Cell::new(reason::of_volume(volume).unwrap_or_default()),
         Cell::new(&volume.unique_name),
         Cell::new(&volume.path),
         Cell::new(&volume.claim),
-        Cell::new(usage.capacity.map(size).unwrap_or_default()),
-        Cell::new(used(&usage)),
-        Cell::new(usage.available.map(size).unwrap_or_default()),
-        Cell::new(usage.inodes_used.map(|used| used.to_string()).unwrap_or_default()),
+        Cell::new(usage.capacity.map(size).unwrap_or_default()).ordered(usage.capacity),
+        Cell::new(used(&usage)).ordered(usage.used),
+        Cell::new(usage.available.map(size).unwrap_or_default()).ordered(usage.available),
+        Cell::new(usage.inodes_used.map(|used| used.to_string()).unwrap_or_default()).ordered(usage.inodes_used),
         Cell::coloured(trouble.unwrap_or_default(), Some(Colour::Red).filter(|_| volume.usage.is_some())),
-        Cell::new(until(volume.retry_at, now_us)),
+        Cell::new(until(volume.retry_at, now_us)).ordered(volume.retry_at),
         Cell::new(volume.failure.as_ref().map(ToString::to_string).unwrap_or_default()),
     ]
 }
@@ -152,7 +165,7 @@ fn claim_phase(phase: &str, gone: bool) -> Cell {
 }
 
 fn bytes(bytes: u64) -> Cell {
-    Cell::new(if bytes == 0 { String::new() } else { size(bytes) })
+    Cell::new(if bytes == 0 { String::new() } else { size(bytes) }).ordered(Some(bytes).filter(|bytes| *bytes > 0))
 }
 
 fn claim_cells(claim: &ClaimView, gone: bool) -> Vec<Cell> {
@@ -194,7 +207,7 @@ fn plugin_cells(plugin: &PluginView, gone: bool) -> Vec<Cell> {
         Cell::new(&plugin.version),
         if gone { gone_cell() } else { Cell::coloured(&plugin.state, colour) },
         Cell::new(plugin.sources.join(",")),
-        Cell::new(plugin.volumes.to_string()),
+        Cell::new(plugin.volumes.to_string()).ordered(u64::from(plugin.volumes)),
         Cell::new(plugin.waits_for.join(",")),
         Cell::new(plugin.digest.chars().take(SHORT_DIGEST).collect::<String>()),
         Cell::new(&plugin.file),
@@ -223,7 +236,7 @@ fn driver_cells(driver: &DriverView, gone: bool, now_us: u64) -> Vec<Cell> {
         Cell::new(&driver.plugin),
         Cell::new(&driver.version),
         if gone { gone_cell() } else { Cell::coloured(driver.state.as_str(), Some(colour)) },
-        Cell::new(age(driver.since, now_us)),
+        age_cell(driver.since, now_us),
         Cell::new(driver.volume_limit.map(|limit| limit.to_string()).unwrap_or_default()),
         Cell::new(topology(driver, ",")),
         Cell::new(driver.capabilities.join(",")),
@@ -243,9 +256,9 @@ fn operation_cells(operation: &OperationView, gone: bool, now_us: u64) -> Vec<Ce
         Cell::new(&operation.volume),
         Cell::new(&operation.pod),
         if gone { gone_cell() } else { Cell::coloured(word, Some(colour)) },
-        Cell::new(age(operation.since, now_us)),
-        Cell::new(operation.failures.to_string()),
-        Cell::new(until(operation.retry_at, now_us)),
+        age_cell(operation.since, now_us),
+        Cell::new(operation.failures.to_string()).ordered(u64::from(operation.failures)),
+        Cell::new(until(operation.retry_at, now_us)).ordered(operation.retry_at),
         Cell::new(operation.failure.as_ref().map(ToString::to_string).unwrap_or_default()),
         Cell::new(&operation.plugin),
         Cell::new(&operation.step),
@@ -259,11 +272,11 @@ fn event_cells(event: &EventView, now_us: u64) -> Vec<Cell> {
         EventKind::Warning => Cell::coloured("Warning", Some(Colour::Yellow)),
     };
     vec![
-        Cell::new(age(event.at, now_us)),
+        age_cell(event.at, now_us),
         kind,
         Cell::new(&event.reason),
         Cell::new(&event.object),
-        Cell::new(event.count.to_string()),
+        Cell::new(event.count.to_string()).ordered(u64::from(event.count)),
         Cell::new(&event.message),
         Cell::new(event.sequence.to_string()),
     ]

@@ -9,6 +9,7 @@
 //! | [`serve`] | `run`, `csi-serve`, `controller` and `csi-probe`: becomes `volhostd` or `volhost-controller` |
 //! | [`list`] | objects as the API streams them, by kind |
 //! | [`columns`], [`table`], [`format`] | what is printed |
+//! | [`reason`] | why something is not as it should be, in a word |
 //! | the others | one command each, named as it is typed |
 #![forbid(unsafe_code)]
 
@@ -35,6 +36,7 @@ mod mounts;
 mod names;
 mod output;
 mod plugin;
+mod reason;
 mod serve;
 mod structured;
 mod table;

@@ -34,6 +34,8 @@ impl Colour {
 pub(super) struct Cell {
     text: String,
     colour: Option<Colour>,
+    /// What it is sorted by, if not by its text.
+    order: Option<u64>,
 }
 
 impl Cell {
@@ -41,12 +43,22 @@ impl Cell {
     /// the terminal.
     pub(super) fn new(text: impl AsRef<str>) -> Self {
         let text = printable(text.as_ref());
-        Self { text: if text.is_empty() { "-".to_owned() } else { text }, colour: None }
+        Self { text: if text.is_empty() { "-".to_owned() } else { text }, colour: None, order: None }
     }
 
     /// A cell in this colour.
     pub(super) fn coloured(text: impl AsRef<str>, colour: Option<Colour>) -> Self {
         Self { colour, ..Self::new(text) }
+    }
+
+    /// Sorted by this number, which the text shows in short; by the text without one.
+    pub(super) fn ordered(self, order: impl Into<Option<u64>>) -> Self {
+        Self { order: order.into(), ..self }
+    }
+
+    /// What it is sorted by, if not by its text.
+    pub(super) const fn order(&self) -> Option<u64> {
+        self.order
     }
 
     /// Its text.

@@ -230,9 +230,15 @@ fn asked(node: &Node, name: &str, how: &str) {
     node.manifest(&format!("{name}.yaml"), &pod(name, &format!("uid-{name}"), &[&volume]));
 }
 
+/// The objects that a command lists.
+fn items(node: &Node, command: &[&str]) -> Vec<serde_json::Value> {
+    let list: serde_json::Value = serde_json::from_str(&node.ok(&[command, &["-o", "json"]].concat())).unwrap();
+    list["items"].as_array().unwrap().clone()
+}
+
 /// The number of the first event of this reason on this object.
 fn sequence(node: &Node, reason: &str, object: &str) -> u64 {
-    let events: Vec<serde_json::Value> = serde_json::from_str(&node.ok(&["events", "-o", "json"])).unwrap();
+    let events = items(node, &["events"]);
     let event = events.iter().find(|event| event["reason"] == reason && event["object"] == object);
     event.and_then(|event| event["sequence"].as_u64()).unwrap_or_else(|| panic!("no {reason} on {object}: {events:?}"))
 }
@@ -287,7 +293,7 @@ fn a_quarantined_plugin_is_not_asked_the_questions_that_wait() {
     node.wait_event(&["PluginQuarantined", plugin]);
     assert!(eventually(|| !orphan.exists()), "{}", node.log());
     let listed = |words: &str| {
-        let shown: Vec<serde_json::Value> = serde_json::from_str(&node.ok(&["get", "volumes", "-o", "json"])).unwrap();
+        let shown = items(&node, &["get", "volumes"]);
         shown.iter().filter(|volume| volume.to_string().contains(words)).count()
     };
     // Eight were answered with a fault, and a few ran meanwhile.
@@ -297,7 +303,7 @@ fn a_quarantined_plugin_is_not_asked_the_questions_that_wait() {
     // What was not asked is asked once the plugin is released, which brings it into quarantine once
     // more.
     let quarantines = || {
-        let printed: Vec<serde_json::Value> = serde_json::from_str(&node.ok(&["events", "-o", "json"])).unwrap();
+        let printed = items(&node, &["events"]);
         let those = printed.iter().filter(|event| event["reason"] == "PluginQuarantined");
         those.map(|event| event["count"].as_u64().unwrap_or(1)).sum::<u64>()
     };

@@ -70,10 +70,10 @@ fn folders_files_and_missing_ones_are_shown_and_go_with_the_pod() {
     let described = node.ok(&["describe", "pod", "a"]);
     assert!(described.contains("volume-subpaths/data/main/2") && described.contains("new/deep"), "{described}");
     let json: serde_json::Value = serde_json::from_str(&node.ok(&["get", "pod", "a", "-o", "json"])).unwrap();
-    let shown = &json["volumes"][0]["container_mounts"][1];
-    assert_eq!(shown["sub_path"], "folder/file");
+    let shown = &json["status"]["volumes"][0]["containerMounts"][1];
+    assert_eq!(shown["subPath"], "folder/file");
     assert_eq!(shown["path"], "pods/uid-a/volume-subpaths/data/main/1");
-    assert_eq!(shown["read_only"], true);
+    assert_eq!(shown["readOnly"], true);
 
     node.remove_manifest("a.yaml");
     node.wait_unmounted("default/a");

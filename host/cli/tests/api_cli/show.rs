@@ -1,8 +1,9 @@
 use std::process::Stdio;
 
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use volhost_model::view::Change;
-use volhost_model::view::{DriverKind, DriverState, DriverView, OperationView, PodView, VolumeState};
+use volhost_model::view::{DriverKind, DriverState, DriverView, OperationView, VolumeState};
 use volhost_model::{Failure, FailureClass};
 use volhost_node::event_loop::requests::MountView;
 
@@ -14,15 +15,15 @@ async fn pods_are_listed_in_a_table() {
     let daemon = Daemon::start(two_pods());
     let ran = daemon.run(&["get", "pods"]).await;
     let expected = "\
-NAMESPACE   NAME         STATUS     READY   TOOK     AGE
-default     web          Mounted    2/2     1.84ms   90s
-shop        database-0   Mounting   1/2     -        90s
+NAMESPACE   NAME         STATUS     READY   TOOK     AGE   REASON
+default     web          Mounted    2/2     1.84ms   90s   -
+shop        database-0   Mounting   1/2     -        90s   -
 ";
     assert_eq!((ran.out.as_str(), ran.err.as_str(), ran.code), (expected, "", 0));
     let wide = daemon.run(&["get", "pod", "web", "-o", "wide"]).await.out;
     assert_eq!(
         wide,
-        "NAMESPACE   NAME   STATUS    READY   TOOK     AGE   UID       ERRORS\ndefault     web    Mounted   2/2     1.84ms   90s   uid-web   -\n"
+        "NAMESPACE   NAME   STATUS    READY   TOOK     AGE   REASON   UID       ERRORS\ndefault     web    Mounted   2/2     1.84ms   90s   -        uid-web   -\n"
     );
 }
 
@@ -47,9 +48,9 @@ async fn volumes_plugins_and_operations_have_their_columns() {
     let volumes = daemon.run(&["get", "volumes", "-n", "default"]).await.out;
     assert_eq!(
         volumes,
-        "POD           VOLUME   PLUGIN                    STATE     TOOK     AGE\n\
-         default/web   v0       kubernetes.io/empty-dir   Mounted   0.84ms   90s\n\
-         default/web   v1       kubernetes.io/empty-dir   Mounted   0.84ms   90s\n"
+        "POD           VOLUME   PLUGIN                    STATE     TOOK     AGE   REASON\n\
+         default/web   v0       kubernetes.io/empty-dir   Mounted   0.84ms   90s   -\n\
+         default/web   v1       kubernetes.io/empty-dir   Mounted   0.84ms   90s   -\n"
     );
     let plugins = daemon.run(&["get", "plugins"]).await.out;
     assert_eq!(
@@ -96,8 +97,10 @@ acme/old   flex   volhost.io/flex-volume   -         Failed   90s
     assert_eq!(daemon.run(&["get", "drivers"]).await.out, table);
     let wide = daemon.run(&["get", "driver", "acme/old", "-o", "wide"]).await.out;
     assert!(wide.contains("attach,fsGroup   /drivers/acme/old   init: no such device"), "{wide}");
-    let json: Vec<DriverView> = serde_json::from_str(&daemon.run(&["get", "drivers", "-o", "json"]).await.out).unwrap();
-    assert_eq!(json, daemon.fake.world.lock().unwrap().snapshot.drivers);
+    let json: Value = serde_json::from_str(&daemon.run(&["get", "drivers", "-o", "json"]).await.out).unwrap();
+    let shown = &json["items"][1];
+    assert_eq!((&shown["metadata"]["name"], &shown["kind"]), (&"acme/old".into(), &"Driver".into()));
+    assert_eq!((&shown["status"]["protocol"], &shown["status"]["state"]), (&"Flex".into(), &"Failed".into()));
     let described = daemon.run(&["describe", "driver", "acme/old"]).await.out;
     for part in ["State:        Failed\n", "Error:        init: no such device\n", "FailedMount   driver acme/old"] {
         assert!(described.contains(part), "{part:?} is not in\n{described}");
@@ -121,18 +124,30 @@ acme/old   flex   volhost.io/flex-volume   -         Failed   90s
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn json_and_yaml_are_the_views() {
+async fn json_and_yaml_are_kubernetes_style_objects() {
     let daemon = Daemon::start(two_pods());
-    let expected = daemon.fake.world.lock().unwrap().snapshot.pods.clone();
-    let json: Vec<PodView> = serde_json::from_str(&daemon.run(&["get", "pods", "-o", "json"]).await.out).unwrap();
-    assert_eq!(json, expected);
-    let one: PodView =
+    let json: Value = serde_json::from_str(&daemon.run(&["get", "pods", "-o", "json"]).await.out).unwrap();
+    assert_eq!((&json["kind"], &json["apiVersion"]), (&"List".into(), &"v1".into()));
+    let names: Vec<&Value> = json["items"].as_array().unwrap().iter().map(|pod| &pod["metadata"]["name"]).collect();
+    assert_eq!(names, ["web", "database-0"]);
+    let one: Value =
         serde_json::from_str(&daemon.run(&["get", "pod", "shop/database-0", "-o", "json"]).await.out).unwrap();
-    assert_eq!(one, expected[1]);
-    let yaml: Vec<PodView> = serde_saphyr::from_str(&daemon.run(&["get", "pods", "-o", "yaml"]).await.out).unwrap();
-    assert_eq!(yaml, expected);
+    assert_eq!(one, json["items"][1]);
+    assert_eq!(
+        (&one["metadata"]["namespace"], &one["metadata"]["uid"], &one["status"]["phase"], &one["status"]["ready"]),
+        (&"shop".into(), &"uid-database-0".into(), &"Mounting".into(), &1.into())
+    );
+    let volume = &one["status"]["volumes"][0];
+    assert_eq!((&volume["podUid"], &volume["readOnly"]), (&"u".into(), &false.into()));
+    for time in [&one["metadata"]["creationTimestamp"], &volume["readyAt"]] {
+        let time = time.as_str().unwrap();
+        assert!(time.starts_with("20") && time.contains('T') && time.ends_with('Z'), "{time}");
+    }
+    let yaml: Value = serde_saphyr::from_str(&daemon.run(&["get", "pods", "-o", "yaml"]).await.out).unwrap();
+    assert_eq!(yaml, json);
     let empty = Daemon::start(World::default()).run(&["get", "pods", "-o", "json"]).await;
-    assert_eq!((empty.out.as_str(), empty.err.as_str()), ("[]\n", ""));
+    let list: Value = serde_json::from_str(&empty.out).unwrap();
+    assert_eq!((&list["items"], empty.err.as_str()), (&Value::Array(vec![]), ""));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,7 +185,10 @@ async fn a_watch_prints_changed_rows_below_the_table() {
     daemon
         .fake
         .change(Change::World, |world| world.snapshot.pods[1] = pod("shop", "database-0", &[VolumeState::Mounted; 2]));
-    assert_eq!(lines.next_line().await.unwrap().unwrap(), "shop        database-0   Mounted    2/2     1.84ms   90s");
+    assert_eq!(
+        lines.next_line().await.unwrap().unwrap(),
+        "shop        database-0   Mounted    2/2     1.84ms   90s   -"
+    );
     daemon.fake.change(Change::World, |world| drop(world.snapshot.pods.remove(0)));
     assert!(lines.next_line().await.unwrap().unwrap().starts_with("default     web          Gone"));
     daemon.stop.cancel();
@@ -184,7 +202,7 @@ async fn a_watch_in_json_prints_an_object_a_line() {
     let mut child = daemon.command(&["get", "pods", "-w", "-o", "json"]).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let first: serde_json::Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
-    assert_eq!((first["type"].as_str(), first["object"]["name"].as_str()), (Some("ADDED"), Some("web")));
+    assert_eq!((first["type"].as_str(), first["object"]["metadata"]["name"].as_str()), (Some("ADDED"), Some("web")));
     child.kill().await.unwrap();
 }
 

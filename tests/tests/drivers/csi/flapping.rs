@@ -17,9 +17,9 @@ const TIMES: usize = 3;
 /// How often in a row the mount of this PersistentVolume has failed.
 fn failures(node: &Node, name: &str) -> u64 {
     let operations: serde_json::Value = serde_json::from_str(&node.ok(&["get", "operations", "-o", "json"])).unwrap();
-    let operations = operations.as_array().unwrap();
-    let of_volume = operations.iter().find(|one| one["volume"].as_str().is_some_and(|volume| volume.contains(name)));
-    of_volume.map_or(0, |one| one["failures"].as_u64().unwrap())
+    let operations = operations["items"].as_array().unwrap();
+    let is_of_volume = |one: &&serde_json::Value| one["metadata"]["name"].as_str().is_some_and(|of| of.contains(name));
+    operations.iter().find(is_of_volume).map_or(0, |one| one["status"]["failures"].as_u64().unwrap())
 }
 
 /// How often there was such an event on the driver; equal ones are shown as one, with their number.

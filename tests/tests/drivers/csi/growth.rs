@@ -50,8 +50,7 @@ fn wait_published(driver: &CsiDriver) {
 /// The claim's size, as users see it.
 fn shown(node: &Node) -> u64 {
     let claims: serde_json::Value = serde_json::from_str(&node.ok(&["get", "pvc", "-o", "json"])).unwrap();
-    let claims = claims.as_array().cloned().unwrap_or_else(|| vec![claims.clone()]);
-    claims[0]["capacity"].as_u64().unwrap()
+    claims["items"][0]["status"]["capacity"].as_u64().unwrap()
 }
 
 /// Removes these pods, and looks that nothing is left.

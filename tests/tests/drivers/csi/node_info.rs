@@ -19,7 +19,8 @@ fn a_drivers_limit_is_enforced_and_read_again_when_it_may_have_changed() {
     let use_by =
         |name: &str| node.manifest(&format!("{name}.yaml"), &pod(name, &format!("uid-{name}"), &[&claimed(name)]));
     let shown = || -> serde_json::Value { serde_json::from_str(&node.ok(&["get", "drivers", "-o", "json"])).unwrap() };
-    assert_eq!((&shown()[0]["volume_limit"], &shown()[0]["topology"]["zone"]), (&3.into(), &"a".into()));
+    let status = || shown()["items"][0]["status"].clone();
+    assert_eq!((&status()["volumeLimit"], &status()["topology"]["zone"]), (&3.into(), &"a".into()));
     use_by("a");
     node.wait_mounted("default/a");
     // It has no room, and says so when it is asked again.
@@ -27,7 +28,7 @@ fn a_drivers_limit_is_enforced_and_read_again_when_it_may_have_changed() {
     driver.order("ControllerPublishVolume answer 8");
     use_by("b");
     node.wait_event(&["DriverLimitChanged", NAME, "2 of its volumes may be attached to this node"]);
-    assert_eq!(shown()[0]["volume_limit"], 2);
+    assert_eq!(status()["volumeLimit"], 2);
     driver.order("");
     node.wait_mounted("default/b");
     use_by("c");

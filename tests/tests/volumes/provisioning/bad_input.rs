@@ -23,13 +23,13 @@ fn a_wrong_field_is_named_and_the_other_claims_get_their_volumes() {
         ("source", "fast", "  dataSource: { kind: Secret, name: x }\n", "claim-source.yaml: spec.dataSource"),
     ] {
         host.node.manifest(&format!("claim-{name}.yaml"), &claim(name, class, "4Mi", more));
-        let reason = || host.seen(name)["reason"].as_str().unwrap_or_default().to_owned();
+        let reason = || host.seen(name)["message"].as_str().unwrap_or_default().to_owned();
         assert!(eventually(|| reason().contains(words)), "{name}: {}\n{}", reason(), host.node.log());
         assert_eq!(host.seen(name)["phase"], "Pending", "{name}");
     }
     let text = claim("large", "fast", "8Mi", "").replace("requests: {", "limits: { storage: 4Mi }, requests: {");
     host.node.manifest("claim-large.yaml", &text);
-    let reason = || host.seen("large")["reason"].as_str().unwrap_or_default().to_owned();
+    let reason = || host.seen("large")["message"].as_str().unwrap_or_default().to_owned();
     assert!(eventually(|| reason().contains("spec.resources.limits.storage")), "{}", reason());
     host.claim("good", "fast", "4Mi");
     let volume = host.bound("good");
@@ -47,7 +47,7 @@ fn the_default_class_is_for_claims_that_name_none() {
     host.node.manifest("claim-data.yaml", &unnamed);
     host.node.manifest("claim-empty.yaml", &claim("empty", "''", "4Mi", ""));
     let volume = host.bound("data");
-    assert_eq!(host.seen("data")["storage_class"], "fast");
+    assert_eq!(host.seen("data")["storageClass"], "fast");
     assert_eq!(host.seen("empty")["phase"], "Pending", "an empty class is no class");
     assert_eq!(host.images(), [volume]);
 }

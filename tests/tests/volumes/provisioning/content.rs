@@ -28,7 +28,7 @@ fn a_claim_begins_with_the_content_of_another_and_lives_without_it() {
 
         let source = "  dataSource: { kind: PersistentVolumeClaim, name: first }\n";
         host.node.manifest("claim-small.yaml", &claim("small", "fast", "8Mi", source));
-        let reason = || host.seen("small")["reason"].as_str().unwrap_or_default().to_owned();
+        let reason = || host.seen("small")["message"].as_str().unwrap_or_default().to_owned();
         assert!(eventually(|| reason().contains("as large or larger")), "{}", reason());
         host.remove_claim("small");
         host.node.manifest("claim-copy.yaml", &claim("copy", "fast", "16Mi", source));
@@ -55,7 +55,7 @@ fn a_claim_begins_with_a_snapshot_that_exists() {
     fs::copy(disk.join(&first), disk.join(format!(".snapshot-s@{first}"))).unwrap();
     let source = "  dataSourceRef: { apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: monday }\n";
     host.node.manifest("claim-back.yaml", &claim("back", "fast", "16Mi", source));
-    let reason = || host.seen("back")["reason"].as_str().unwrap_or_default().to_owned();
+    let reason = || host.seen("back")["message"].as_str().unwrap_or_default().to_owned();
     assert!(eventually(|| reason().contains("there is no VolumeSnapshot default/monday")), "{}", reason());
     let head = "apiVersion: snapshot.storage.k8s.io/v1\nkind: VolumeSnapshot";
     host.node.manifest(

@@ -54,7 +54,8 @@ impl Host {
 
     fn seen_as(&self, claim: &str) -> serde_json::Value {
         let output = self.node.cli(&["get", "pvc", claim, "-o", "json"]);
-        serde_json::from_slice(&output.stdout).unwrap_or(serde_json::Value::Null)
+        let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        shown["status"].clone()
     }
 
     fn assert_bound(&self, claim: &str) {
@@ -138,7 +139,7 @@ fn a_drivers_wrong_answer_is_reported_and_no_claim_gets_the_wrong_volume() {
     ] {
         fs::write(host.driver.folder().join("wrong"), &wrong).unwrap();
         host.claim();
-        let reason = || host.seen()["reason"].as_str().unwrap_or_default().to_owned();
+        let reason = || host.seen()["message"].as_str().unwrap_or_default().to_owned();
         assert!(eventually(|| reason().contains(words)), "{wrong}: {}\n{}", reason(), host.node.log());
         fs::remove_file(host.driver.folder().join("wrong")).unwrap();
         assert!(eventually(|| host.seen()["phase"] == "Bound"), "{wrong}: {}\n{}", host.seen(), host.node.log());
@@ -172,7 +173,7 @@ fn the_class_reaches_the_driver_and_its_secret_reaches_only_the_driver() {
     host.node.wait_event(&["WaitForFirstConsumer", "claim default/data"]);
     assert_eq!(host.driver.count("CreateVolume"), 0);
     host.node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("data")]));
-    let reason = || host.seen()["reason"].as_str().unwrap_or_default().to_owned();
+    let reason = || host.seen()["message"].as_str().unwrap_or_default().to_owned();
     assert!(eventually(|| reason().contains("there is no Secret default/data-key")), "{}", reason());
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: { name: data-key }\nstringData: { key: hunter2-word }\n";
     host.node.manifest("secret.yaml", secret);
@@ -203,7 +204,7 @@ fn a_driver_that_is_not_there_is_waited_for() {
     host.driver.kill();
     fs::remove_file(host.driver.registration()).unwrap();
     host.claim();
-    let reason = || host.seen()["reason"].as_str().unwrap_or_default().to_owned();
+    let reason = || host.seen()["message"].as_str().unwrap_or_default().to_owned();
     assert!(eventually(|| reason().contains("not registered")), "{}\n{}", reason(), host.node.log());
     host.driver.run(&host.node);
     host.assert_bound("data");

@@ -110,10 +110,11 @@ impl Host {
         names
     }
 
-    /// A claim, as `volhost get pvc` has it; null when there is none.
+    /// A claim's status, as `volhost get pvc` has it; null when there is none.
     pub(crate) fn seen(&self, claim: &str) -> serde_json::Value {
         let output = self.node.cli(&["get", "pvc", claim, "-o", "json"]);
-        serde_json::from_slice(&output.stdout).unwrap_or(serde_json::Value::Null)
+        let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        shown["status"].clone()
     }
 
     /// Waits until the claim is bound, and returns its volume's name.

@@ -96,13 +96,17 @@ impl OrderedNode {
     }
 
     fn view(&self, volume: &str) -> Value {
-        serde_json::from_str(&self.node.ok(&["get", "volume", volume, "-o", "json"])).unwrap()
+        let shown: Value = serde_json::from_str(&self.node.ok(&["get", "volume", volume, "-o", "json"])).unwrap();
+        shown["status"].clone()
     }
 
     /// How often in a row the volume failed; 0 as long as it is not known.
     fn failures(&self, volume: &str) -> u64 {
         let shown = self.node.cli(&["get", "volume", volume, "-o", "json"]).stdout;
-        serde_json::from_slice::<Value>(&shown).ok().and_then(|view| view["failures"].as_u64()).unwrap_or_default()
+        serde_json::from_slice::<Value>(&shown)
+            .ok()
+            .and_then(|view| view["status"]["failures"].as_u64())
+            .unwrap_or_default()
     }
 
     fn wait_failure(&self, volume: &str, cause: &str) {
@@ -331,7 +335,7 @@ fn measure() {
         host.want(&volume, Mode::Filesystem);
         host.node.wait_mounted(&format!("default/{volume}"));
         let answered = (0..LOOKS).map(|_| host.view(&volume)["usage"].clone());
-        let usage = answered.into_iter().find(|usage| usage["asked_at"].is_null()).unwrap();
+        let usage = answered.into_iter().find(|usage| usage["askedAt"].is_null()).unwrap();
         assert!(usage["problem"].as_str().unwrap().contains(cause), "{word}: {usage}");
         assert!(usage["capacity"].as_u64() > Some(1000), "the file system's own: {usage}");
         assert_eq!(host.view(&volume)["state"], "Mounted");

@@ -34,7 +34,7 @@ fn a_file_system_of_its_own_says_it_and_a_folder_is_added_up() {
     // A file system may take some more for itself, but other files on the disk do not count.
     let used = bytes(&disk, "used");
     assert!((MIB..2 * MIB).contains(&used), "{disk}");
-    assert_eq!(bytes(&disk, "inodes_used"), 2, "the folder and the file");
+    assert_eq!(bytes(&disk, "inodesUsed"), 2, "the folder and the file");
     assert!(bytes(&disk, "capacity") > used && bytes(&disk, "available") > 0, "what is left is left to all");
 
     let wide = node.ok(&["get", "volumes", "-o", "wide"]);
@@ -71,13 +71,14 @@ fn a_volume_whose_storage_hangs_says_so_and_delays_no_others_figures() {
     let (node, server) = node_with_a_hung_volume();
     let usage_of = |name: &str| {
         let shown: Value = serde_json::from_str(&node.ok(&["get", "volumes", "-o", "json"])).unwrap();
-        let all = shown.as_array().unwrap();
-        all.iter().find(|volume| volume["name"] == name).unwrap_or_else(|| panic!("{shown}"))["usage"].clone()
+        let all = shown["items"].as_array().unwrap();
+        let found = all.iter().find(|volume| volume["metadata"]["name"] == name);
+        found.unwrap_or_else(|| panic!("{shown}"))["status"]["usage"].clone()
     };
     assert!(eventually(|| usage_of("good")["capacity"].as_u64() > Some(0)), "{}", usage_of("good"));
     assert!(eventually(|| server.is_asked()));
     let hung = usage_of("hung");
-    assert!(bytes(&hung, "asked_at") > 0 && hung["capacity"].is_null(), "{hung}");
+    assert!(hung["askedAt"].is_string() && hung["capacity"].is_null(), "{hung}");
 
     let described = || node.ok(&["describe", "volume", "hung"]);
     assert!(eventually(|| described().contains("has not answered for")), "{}", described());
@@ -89,5 +90,5 @@ fn a_volume_whose_storage_hangs_says_so_and_delays_no_others_figures() {
     server.go_on();
     let back = node.wait_usage("hung");
     assert_eq!((bytes(&back, "capacity"), bytes(&back, "used")), (4_096_000, 2_048_000));
-    assert_eq!(bytes(&back, "inodes_used"), 50);
+    assert_eq!(bytes(&back, "inodesUsed"), 50);
 }
