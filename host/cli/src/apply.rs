@@ -1,7 +1,5 @@
 //! `volhost apply`.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,9 +9,9 @@ use volhost_model::duration::HumanDuration;
 use super::client::{ANSWER_TIME, Client, within};
 use super::error::CliError;
 use super::format::printable;
+use super::manifest_file::{read, shown};
 use super::output::Output;
 use super::wait::explain;
-use volhost_api::MAX_MANIFEST_BYTES;
 use volhost_api::pb;
 
 /// What to do about fields that an object's kind lacks, by kubectl's words.
@@ -114,10 +112,6 @@ pub(super) async fn run(arguments: &ApplyArguments, socket: &Path, output: &mut 
     if unmounted.is_empty() { Ok(()) } else { Err(CliError::Failed(unmounted.join("\n"))) }
 }
 
-fn shown(file: &Path) -> String {
-    if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
-}
-
 /// A message of the daemon, which calls the file `request`, with the file's name on each line.
 fn named(message: &str, file: &Path) -> String {
     let file = shown(file);
@@ -126,25 +120,4 @@ fn named(message: &str, file: &Path) -> String {
         None => format!("{file}: {line}"),
     });
     lines.collect::<Vec<_>>().join("\n")
-}
-
-fn read(file: &Path) -> Result<String, CliError> {
-    let failed = |source| CliError::File { path: shown(file).into(), source };
-    let source: Box<dyn Read> =
-        if file == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(file).map_err(failed)?) };
-    let mut bytes = Vec::new();
-    source.take(MAX_MANIFEST_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() > MAX_MANIFEST_BYTES {
-        return Err(CliError::Failed(format!(
-            "{}: it has more than {MAX_MANIFEST_BYTES} bytes; apply its objects in several files",
-            shown(file)
-        )));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        CliError::Failed(format!(
-            "{}: it is not text in UTF-8 (byte {}); is it the right file?",
-            shown(file),
-            error.utf8_error().valid_up_to()
-        ))
-    })
 }

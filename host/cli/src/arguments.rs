@@ -12,6 +12,7 @@ use volhost_model::duration::HumanDuration;
 
 use super::apply::ApplyArguments;
 use super::conformance::ConformanceArguments;
+use super::delete::DeleteArguments;
 use super::docker::DockerArguments;
 use super::get::{GetArguments, OutputFormat};
 use super::mounts::MountsArguments;
@@ -132,6 +133,9 @@ pub(super) enum Command {
     )]
     Apply(ApplyArguments),
     /// Remove a pod or another object that `apply` added; a pod's volumes are unmounted
+    #[command(
+        after_help = "Examples:\n  volhost delete pod web\n  volhost delete pod/shop/web pvc/shop/data\n  volhost delete -f pod.yaml"
+    )]
     Delete(DeleteArguments),
     /// Unmount every volume of the node
     #[command(
@@ -267,47 +271,6 @@ pub(super) enum PodKind {
     Pod,
 }
 
-/// What can be removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum RemovedKind {
-    /// A pod
-    #[value(aliases = ["pods", "po"])]
-    Pod,
-    /// A PersistentVolumeClaim
-    #[value(name = "pvc", aliases = ["claim", "persistentvolumeclaim"])]
-    Claim,
-    /// A PersistentVolume: one that was added, or a released one that was provisioned for a claim
-    #[value(name = "pv", aliases = ["persistentvolume"])]
-    PersistentVolume,
-    /// A StorageClass
-    #[value(name = "sc", aliases = ["storageclass"])]
-    StorageClass,
-    /// A ConfigMap
-    #[value(name = "configmap", aliases = ["cm"])]
-    ConfigMap,
-    /// A Secret
-    #[value(name = "secret")]
-    Secret,
-    /// A ServiceAccount
-    #[value(name = "serviceaccount", aliases = ["sa"])]
-    ServiceAccount,
-    /// A CSIDriver
-    #[value(name = "csidriver")]
-    CsiDriver,
-    /// A VolumeAttachment
-    #[value(name = "volumeattachment")]
-    VolumeAttachment,
-    /// A VolumeSnapshot
-    #[value(name = "volumesnapshot")]
-    VolumeSnapshot,
-    /// A VolumeSnapshotContent
-    #[value(name = "volumesnapshotcontent")]
-    VolumeSnapshotContent,
-    /// A ClusterTrustBundle
-    #[value(name = "clustertrustbundle")]
-    ClusterTrustBundle,
-}
-
 /// What to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Goal {
@@ -392,17 +355,6 @@ pub(super) struct TopArguments {
     /// How often to refresh
     #[arg(long, value_name = "DURATION", default_value = "1s")]
     pub(super) interval: HumanDuration,
-}
-
-/// `delete`.
-#[derive(Debug, Args)]
-pub(super) struct DeleteArguments {
-    /// What to remove: a pod, a claim, or another object, by its kind in lower case
-    #[arg(hide_possible_values = true, value_name = "pod|pvc|pv|sc|configmap|secret|...")]
-    pub(super) kind: RemovedKind,
-    /// Which: NS/NAME, or NAME in the namespace `default`; a PersistentVolume, for example, has no
-    /// namespace
-    pub(super) name: String,
 }
 
 /// `force-unmount`.

@@ -10,6 +10,7 @@
 //! | [`list`] | objects as the API streams them, by kind |
 //! | [`columns`], [`table`], [`format`] | what is printed |
 //! | [`reason`] | why something is not as it should be, in a word |
+//! | [`manifest_file`], [`names`] | files and names as users write them |
 //! | the others | one command each, named as it is typed |
 #![forbid(unsafe_code)]
 
@@ -31,6 +32,7 @@ mod format;
 mod get;
 mod list;
 mod man;
+mod manifest_file;
 mod metrics;
 mod mounts;
 mod names;
