@@ -49,7 +49,7 @@ pub(super) fn wait_failure(failure: WaitFailure) -> pb::WaitFailure {
 }
 
 /// The clock of the loop's times, in microseconds.
-fn now_us() -> u64 {
+pub(super) fn now_us() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }
 

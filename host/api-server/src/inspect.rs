@@ -6,7 +6,7 @@ use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-use super::answers::volume_stats;
+use super::answers::{now_us, volume_stats};
 use super::filter::{Filter, event_is_about};
 use super::status::refused;
 use super::watch;
@@ -14,6 +14,7 @@ use volhost_api::pb;
 use volhost_api::pb::inspect_server::Inspect;
 use volhost_node::event_loop::NodeHandle;
 use volhost_node::event_loop::requests::Snapshot;
+use volhost_objects::Problem;
 use volhost_volume_ops::stats::MeteredVolume;
 
 /// Answers from the node's snapshots.
@@ -21,11 +22,13 @@ use volhost_volume_ops::stats::MeteredVolume;
 pub(super) struct InspectService {
     node: NodeHandle,
     shutdown: CancellationToken,
+    /// When the daemon began to serve, in microseconds since the Unix epoch.
+    started_us: u64,
 }
 
 impl InspectService {
-    pub(super) const fn new(node: NodeHandle, shutdown: CancellationToken) -> Self {
-        Self { node, shutdown }
+    pub(super) fn new(node: NodeHandle, shutdown: CancellationToken) -> Self {
+        Self { node, shutdown, started_us: now_us() }
     }
 
     async fn snapshot(&self) -> Result<Snapshot, Status> {
@@ -125,6 +128,20 @@ impl Inspect for InspectService {
     async fn metrics(&self, _: Request<pb::MetricsRequest>) -> Result<Response<pb::MetricsResponse>, Status> {
         let text = self.node.metrics().await.map_err(|error| refused(&error))?;
         Ok(Response::new(pb::MetricsResponse { text }))
+    }
+
+    async fn status(&self, _: Request<pb::StatusRequest>) -> Result<Response<pb::StatusResponse>, Status> {
+        let status = self.node.status().await.map_err(|error| refused(&error))?;
+        let problem = |problem: Problem| pb::ManifestProblem { file: problem.file, messages: problem.messages };
+        Ok(Response::new(pb::StatusResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            started_us: self.started_us,
+            root: status.root,
+            synced: status.synced,
+            draining: status.draining,
+            manifest_problems: status.manifest_problems.into_iter().map(problem).collect(),
+        }))
     }
 
     async fn version(&self, _: Request<pb::VersionRequest>) -> Result<Response<pb::VersionResponse>, Status> {

@@ -16,6 +16,7 @@ use super::delete::DeleteArguments;
 use super::docker::DockerArguments;
 use super::get::{GetArguments, OutputFormat};
 use super::mounts::MountsArguments;
+use super::status::StatusArguments;
 use super::volume::VolumeCommand;
 
 /// The first page of help: commands in groups, examples, exit codes.
@@ -27,6 +28,7 @@ const HELP: &str = "\
 Look:
   get            List pods, volumes, plugins, drivers or operations
   describe       Show one pod, volume, plugin or driver: state, last error and next try, mounts, events
+  status         Show whether the node is healthy, and what is wrong
   events         Show events
   top            Show live operations, latencies and volumes in trouble
   metrics        Print the daemon's metrics in Prometheus' format
@@ -106,6 +108,11 @@ pub(super) enum Command {
         after_help = "Examples:\n  volhost describe pod default/web\n  volhost describe volume default/web/data\n  volhost describe plugin kubernetes.io/empty-dir"
     )]
     Describe(DescribeArguments),
+    /// Show whether the node is healthy, and what is wrong
+    #[command(
+        after_help = "Exit code 0 only if the node is healthy: everything is read and loaded, every volume is as it is wanted, and the node is not drained.\n\nExamples:\n  volhost status\n  volhost status -o json"
+    )]
+    Status(StatusArguments),
     /// Wait until a pod's volumes are mounted or unmounted
     #[command(
         after_help = "After the timeout, each volume that has not reached the goal is printed with its state, its step and the reason, and the exit code is 1.\n\nExamples:\n  volhost wait pod default/web\n  volhost wait pod default/web --for unmounted --timeout 30s"

@@ -8,7 +8,7 @@
 //! | [`error`] | failures and their exit codes |
 //! | [`serve`] | `run`, `csi-serve`, `controller` and `csi-probe`: becomes `volhostd` or `volhost-controller` |
 //! | [`list`] | objects as the API streams them, by kind |
-//! | [`columns`], [`table`], [`format`] | what is printed |
+//! | [`columns`], [`table`], [`text`], [`format`] | what is printed |
 //! | [`reason`] | why something is not as it should be, in a word |
 //! | [`manifest_file`], [`names`] | files and names as users write them |
 //! | the others | one command each, named as it is typed |
@@ -40,8 +40,10 @@ mod output;
 mod plugin;
 mod reason;
 mod serve;
+mod status;
 mod structured;
 mod table;
+mod text;
 mod top;
 mod usage;
 mod version;
@@ -114,6 +116,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
         match cli.command {
             Command::Get(arguments) => get::run(&arguments, &socket, output).await,
             Command::Describe(arguments) => describe::run(&arguments, &socket, output).await,
+            Command::Status(arguments) => status::run(&arguments, &socket, output).await,
             Command::Wait(arguments) => wait::run(&arguments, &socket, output).await,
             Command::Mounts(arguments) => mounts::run(&arguments, &socket, output).await,
             Command::Events(arguments) => events::run(&arguments, &socket, output).await,

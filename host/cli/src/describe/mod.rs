@@ -1,7 +1,6 @@
 //! `volhost describe`: one pod, volume, plugin or driver in full.
 
 mod pod;
-mod text;
 mod volume;
 
 use std::path::Path;
@@ -14,8 +13,8 @@ use super::client::Client;
 use super::error::CliError;
 use super::list::{self, Query, View};
 use super::output::Output;
+use super::text::Text;
 use super::usage;
-use text::Text;
 use volhost_api::pb::{Kind, ListRequest};
 
 /// Describes the named object; all of them, if the name matches several.

@@ -9,7 +9,7 @@ use super::super::error::CliError;
 use super::super::format::{age, took};
 use super::super::list::{self, Query, View};
 use super::super::table::Cell;
-use super::text::Text;
+use super::super::text::Text;
 use super::volume;
 use volhost_api::pb;
 

@@ -7,8 +7,8 @@ use super::super::columns::state;
 use super::super::format::{age, printable, size, took, until};
 use super::super::list::View;
 use super::super::table::Cell;
+use super::super::text::Text;
 use super::super::usage;
-use super::text::Text;
 
 /// One use by a container, as a row.
 fn container_mount(mount: &ContainerMountView) -> Vec<Cell> {

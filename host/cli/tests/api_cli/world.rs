@@ -11,7 +11,7 @@ use volhost_model::view::{EventKind, EventView, PluginView, PodPhase, PodView, V
 use volhost_node::event_loop::NodeHandle;
 use volhost_node::event_loop::requests::ForceTarget;
 use volhost_node::event_loop::requests::{
-    Added, AddedPod, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot,
+    Added, AddedPod, MountView, MountedVolume, NodeStatus, PodSelector, Request, RequestError, Snapshot,
 };
 use volhost_objects::populate::SelinuxCounts;
 use volhost_volume_ops::forced::Forced;
@@ -22,6 +22,7 @@ pub(crate) struct World {
     pub(crate) snapshot: Snapshot,
     pub(crate) counts: VolumeCounts,
     pub(crate) events: Vec<EventView>,
+    pub(crate) status: NodeStatus,
     pub(crate) mounts: Vec<MountView>,
     /// How waits end; none: never.
     pub(crate) wait: Option<Result<(), WaitFailure>>,
@@ -109,6 +110,7 @@ impl Fake {
                 }
             }
             Request::Snapshot(answer) => drop(answer.send(world.snapshot.clone())),
+            Request::Status(answer) => drop(answer.send(world.status.clone())),
             Request::Counts(answer) => drop(answer.send((world.counts.clone(), SelinuxCounts::default()))),
             Request::Events { after, answer } => {
                 let _ = answer.send(world.events.iter().filter(|event| event.sequence > after).cloned().collect());

@@ -9,7 +9,7 @@ use volhost_model::view::{EventView, UsageView};
 
 use super::manifest_text::{FieldValidation, Manifest};
 use super::requests::{
-    Added, Claims, ForceTarget, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot,
+    Added, Claims, ForceTarget, MountView, MountedVolume, NodeStatus, PodSelector, Request, RequestError, Snapshot,
 };
 use volhost_metrics::Exposition;
 use volhost_model::view::Change;
@@ -137,6 +137,14 @@ impl NodeHandle {
     /// [`RequestError::Stopping`].
     pub async fn snapshot(&self) -> Result<Snapshot, RequestError> {
         self.ask(Request::Snapshot).await
+    }
+
+    /// Returns what is known of the node as a whole.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn status(&self) -> Result<NodeStatus, RequestError> {
+        self.ask(Request::Status).await
     }
 
     /// Returns the claims and the PersistentVolumes at one moment.

@@ -13,8 +13,8 @@ use volhost_model::view::{
 };
 
 use super::manifest_text::Manifest;
-use volhost_objects::ObjectKey;
 use volhost_objects::populate::SelinuxCounts;
+use volhost_objects::{ObjectKey, Problem};
 use volhost_volume_ops::forced::Forced;
 
 /// The mount that a forced unmount detaches.
@@ -149,6 +149,19 @@ pub struct Claims {
     pub volumes: Vec<PersistentVolumeView>,
 }
 
+/// The node as a whole, at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct NodeStatus {
+    /// The root folder on the host.
+    pub root: String,
+    /// Recovery is complete, and every source has been read once.
+    pub synced: bool,
+    /// The node is being drained, or is drained.
+    pub draining: bool,
+    /// The manifest files that cannot be used, by name.
+    pub manifest_problems: Vec<Problem>,
+}
+
 /// A request, and the channel for its answer.
 #[derive(Debug)]
 pub enum Request {
@@ -193,6 +206,8 @@ pub enum Request {
     },
     /// All lists.
     Snapshot(oneshot::Sender<Snapshot>),
+    /// The node as a whole.
+    Status(oneshot::Sender<NodeStatus>),
     /// The claims and the PersistentVolumes.
     Claims(oneshot::Sender<Claims>),
     /// The numbers of volumes and operations.

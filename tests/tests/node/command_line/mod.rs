@@ -3,6 +3,7 @@
 mod apply;
 mod delete;
 mod get;
+mod status;
 
 use std::fs;
 

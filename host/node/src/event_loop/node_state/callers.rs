@@ -10,7 +10,7 @@ use crate::event_loop::lookup::known_pod;
 use crate::event_loop::object_requests::{ObjectRequest, RequestStep, RequestTarget};
 use crate::event_loop::provisioning::Provisioning;
 use crate::event_loop::reply::reply;
-use crate::event_loop::requests::{PodSelector, Request, RequestError};
+use crate::event_loop::requests::{NodeStatus, PodSelector, Request, RequestError};
 use crate::event_loop::{forced, queries};
 
 impl NodeState {
@@ -34,6 +34,15 @@ impl NodeState {
             },
             Request::Snapshot(answer) => {
                 reply(answer, queries::snapshot(&self.world, &self.plugins, &self.drivers));
+            }
+            Request::Status(answer) => {
+                let status = NodeStatus {
+                    root: self.root.display().to_string(),
+                    synced: self.world.is_synced(),
+                    draining: self.world.core().is_draining(),
+                    manifest_problems: self.sources.manifest_problems(),
+                };
+                reply(answer, status);
             }
             Request::Claims(answer) => {
                 let machine = self.provisioning.as_ref().map(Provisioning::machine);

@@ -1,4 +1,8 @@
-//! How much of the manifest folder has been read.
+//! How much of the manifest folder has been read, and what is wrong with it.
+
+use std::collections::BTreeMap;
+
+use volhost_objects::Problem;
 
 /// How much of the manifest folder has been read.
 #[derive(Debug, Default)]
@@ -11,6 +15,8 @@ pub(super) struct ManifestFolderState {
     has_unread_manifests: bool,
     /// The files that have never been read without error.
     unread: Vec<String>,
+    /// What is wrong with the files that cannot be used, by name.
+    problems: BTreeMap<String, Vec<String>>,
 }
 
 impl ManifestFolderState {
@@ -22,6 +28,22 @@ impl ManifestFolderState {
         let is_first = complete && !self.complete;
         self.complete |= complete;
         is_first
+    }
+
+    /// Notes which files have other problems than before, and which have none any more.
+    pub(super) fn note_problems(&mut self, changed: &[Problem], cleared: &[String]) {
+        for file in cleared {
+            self.problems.remove(file);
+        }
+        for Problem { file, messages } in changed {
+            self.problems.insert(file.clone(), messages.clone());
+        }
+    }
+
+    /// Lists what is wrong with the files that cannot be used, by name.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        let problems = self.problems.iter();
+        problems.map(|(file, messages)| Problem { file: file.clone(), messages: messages.clone() }).collect()
     }
 
     /// Notes that there is no manifest folder.

@@ -27,7 +27,7 @@ use volhost_model::names::PodUid;
 use volhost_model::view::EventKind;
 use volhost_objects::payload::SharedObjects;
 use volhost_objects::populate::{NodeIdentity, SelinuxCounts};
-use volhost_objects::{Changes, Kind, Object, ObjectKey, ObjectSource, ObjectStore, StoreEffects};
+use volhost_objects::{Changes, Kind, Object, ObjectKey, ObjectSource, ObjectStore, Problem, StoreEffects};
 use volhost_plugin_folder::{PluginRegistry, QuestionKey};
 
 use super::object_files::{FileChange, ObjectFiles};
@@ -191,6 +191,7 @@ impl Sources {
             // known to be missing.
             applied.source_changed.extend(self.store.pods().map(|(key, _)| key.clone()));
         }
+        self.manifests.note_problems(&changes.problems, &changes.cleared);
         let mut effects = self.resolve(applied);
         for problem in changes.problems {
             for message in problem.messages {
@@ -237,6 +238,11 @@ impl Sources {
             let resolve = changed.iter().flat_map(|claim| self.store.users_of(claim)).cloned().collect();
             self.applied(StoreEffects { resolve, ..StoreEffects::default() });
         }
+    }
+
+    /// Lists the manifest files that cannot be used, by name.
+    pub(super) fn manifest_problems(&self) -> Vec<Problem> {
+        self.manifests.problems()
     }
 
     /// Whether a restart needs objects that are on the mount of the records.

@@ -1,9 +1,9 @@
 //! The layout of a description: fields, blocks below them, tables.
 
-use super::super::columns;
-use super::super::format::{now_us, printable};
-use super::super::list::View;
-use super::super::table::{Cell, Table};
+use super::columns;
+use super::format::{now_us, printable};
+use super::list::View;
+use super::table::{Cell, Table};
 use volhost_api::pb::Kind;
 
 /// Where a field's value begins.
