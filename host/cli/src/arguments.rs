@@ -14,6 +14,7 @@ use super::apply::ApplyArguments;
 use super::conformance::ConformanceArguments;
 use super::delete::DeleteArguments;
 use super::docker::DockerArguments;
+use super::explain::ExplainArguments;
 use super::get::{GetArguments, OutputFormat};
 use super::mounts::MountsArguments;
 use super::status::StatusArguments;
@@ -29,6 +30,7 @@ Look:
   get            List pods, volumes, plugins, drivers or operations
   describe       Show one pod, volume, plugin or driver: state, last error and next try, mounts, events
   status         Show whether the node is healthy, and what is wrong
+  explain        Say why a pod or volume is not ready, what happens next, and who must act
   events         Show events
   top            Show live operations, latencies and volumes in trouble
   metrics        Print the daemon's metrics in Prometheus' format
@@ -113,6 +115,9 @@ pub(super) enum Command {
         after_help = "Exit code 0 only if the node is healthy: everything is read and loaded, every volume is as it is wanted, and the node is not drained.\n\nExamples:\n  volhost status\n  volhost status -o json"
     )]
     Status(StatusArguments),
+    /// Say why a pod or volume is not ready, what happens next, and who must act
+    #[command(after_help = "Examples:\n  volhost explain pod default/web\n  volhost explain volume default/web/data")]
+    Explain(ExplainArguments),
     /// Wait until a pod's volumes are mounted or unmounted
     #[command(
         after_help = "After the timeout, each volume that has not reached the goal is printed with its state, its step and the reason, and the exit code is 1.\n\nExamples:\n  volhost wait pod default/web\n  volhost wait pod default/web --for unmounted --timeout 30s"

@@ -27,6 +27,7 @@ mod docker;
 mod drain;
 mod error;
 mod events;
+mod explain;
 mod force_unmount;
 mod format;
 mod get;
@@ -116,6 +117,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
         match cli.command {
             Command::Get(arguments) => get::run(&arguments, &socket, output).await,
             Command::Describe(arguments) => describe::run(&arguments, &socket, output).await,
+            Command::Explain(arguments) => explain::run(&arguments, &socket, output).await,
             Command::Status(arguments) => status::run(&arguments, &socket, output).await,
             Command::Wait(arguments) => wait::run(&arguments, &socket, output).await,
             Command::Mounts(arguments) => mounts::run(&arguments, &socket, output).await,

@@ -89,7 +89,7 @@ pub struct VolumeView {
     pub state: VolumeState,
     /// The pod's path to it, below the root folder; empty when there is none.
     pub path: String,
-    /// The PersistentVolume's claim, `namespace/name`; empty for others.
+    /// The claim that it comes by, `namespace/name`; empty for others.
     pub claim: String,
     /// Whether it is read-only.
     pub read_only: bool,

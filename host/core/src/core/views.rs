@@ -9,7 +9,7 @@ use volhost_model::{ContainerMount, Failure, FailureClass, Pod, RecursiveReadOnl
 
 use super::Core;
 use crate::actual::{ActualVolume, Mount};
-use crate::desired::{PodEntry, PodReport, VolumeEntry};
+use crate::desired::{PodEntry, PodReport, Unresolved, VolumeEntry};
 use crate::event::{DesiredPod, UnresolvedVolume};
 use crate::identity::{PodId, VolumeId};
 use crate::keys::Scope;
@@ -66,7 +66,7 @@ impl Core {
         if desired {
             let kept: BTreeSet<String> = volumes.iter().map(|volume| volume.name.clone()).collect();
             let missing = entry.unresolved.iter().filter(|(name, _)| !kept.contains(name.as_str()));
-            volumes.extend(missing.map(|(name, why)| self.unresolved_view(uid, entry, name.as_str(), &why.reason)));
+            volumes.extend(missing.map(|(name, why)| self.unresolved_view(uid, entry, name.as_str(), why)));
         }
         let phase = match (self.is_ready(uid), desired, entry.reported) {
             (true, ..) => PodPhase::Mounted,
@@ -90,13 +90,14 @@ impl Core {
         })
     }
 
-    fn unresolved_view(&self, uid: &PodId, entry: &PodEntry, name: &str, reason: &str) -> VolumeView {
+    fn unresolved_view(&self, uid: &PodId, entry: &PodEntry, name: &str, why: &Unresolved) -> VolumeView {
         VolumeView {
             name: name.to_owned(),
             pod: self.pod_name(uid),
             pod_uid: uid.to_string(),
             since: entry.since,
-            failure: Some(unresolved(reason)),
+            claim: why.claim.clone().unwrap_or_default(),
+            failure: Some(unresolved(&why.reason)),
             ..empty_view(VolumeState::Unresolved)
         }
     }
