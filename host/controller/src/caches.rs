@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
-use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment, VolumeAttributesClass};
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::{ObjectRef, Store, store};
@@ -16,6 +16,8 @@ use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tracing::warn;
+
+use crate::driver::{Can, Driver};
 
 /// The caches.
 #[derive(Debug, Clone)]
@@ -26,6 +28,7 @@ pub(crate) struct Caches {
     csi_nodes: Store<CSINode>,
     nodes: Option<Store<PartialObjectMeta<Node>>>,
     attachments: Store<VolumeAttachment>,
+    attributes_classes: Option<Store<VolumeAttributesClass>>,
 }
 
 /// What is called with each object that was added, changed or deleted (then with `true`).
@@ -43,8 +46,9 @@ pub(crate) struct Handlers {
 
 impl Caches {
     /// Starts the watches. Needs a tokio runtime. Nodes are watched only for a driver whose volumes
-    /// some nodes cannot reach.
-    pub(crate) fn start(client: &Client, topology: bool, handlers: Handlers) -> Self {
+    /// some nodes cannot reach, VolumeAttributesClasses only for one that modifies volumes.
+    pub(crate) fn start(client: &Client, driver: &Driver, handlers: Handlers) -> Self {
+        let (topology, modifies) = (driver.has_topology(), driver.can(Can::ModifyVolume));
         Self {
             claims: watch(client, handlers.claims),
             volumes: watch(client, handlers.volumes),
@@ -52,6 +56,7 @@ impl Caches {
             csi_nodes: watch(client, Box::new(|_, _| {})),
             nodes: topology.then(|| watch(client, Box::new(|_, _| {}))),
             attachments: watch(client, handlers.attachments),
+            attributes_classes: modifies.then(|| watch(client, Box::new(|_, _| {}))),
         }
     }
 
@@ -63,6 +68,12 @@ impl Caches {
                 None => true,
             }
         };
+        let attributes_classes = async {
+            match &self.attributes_classes {
+                Some(classes) => classes.wait_until_ready().await.is_ok(),
+                None => true,
+            }
+        };
         let others = tokio::try_join!(
             self.claims.wait_until_ready(),
             self.volumes.wait_until_ready(),
@@ -70,7 +81,7 @@ impl Caches {
             self.csi_nodes.wait_until_ready(),
             self.attachments.wait_until_ready(),
         );
-        others.is_ok() && nodes.await
+        others.is_ok() && nodes.await && attributes_classes.await
     }
 
     /// The claim of this name.
@@ -91,6 +102,22 @@ impl Caches {
     /// The class of this name.
     pub(crate) fn class(&self, name: &str) -> Option<Arc<StorageClass>> {
         self.classes.get(&ObjectRef::new(name))
+    }
+
+    /// The VolumeAttributesClass of this name.
+    pub(crate) fn attributes_class(&self, name: &str) -> Option<Arc<VolumeAttributesClass>> {
+        self.attributes_classes.as_ref()?.get(&ObjectRef::new(name))
+    }
+
+    /// The volume of a claim that is bound to one of this driver.
+    pub(crate) fn volume_of(&self, claim: &PersistentVolumeClaim, driver: &str) -> Option<Arc<PersistentVolume>> {
+        let is_bound = claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
+        let name = claim.spec.as_ref()?.volume_name.as_deref().filter(|_| is_bound)?;
+        let volume = self.volume(name)?;
+        let spec = volume.spec.as_ref()?;
+        let is_of_driver = spec.csi.as_ref().is_some_and(|csi| csi.driver == driver);
+        let is_bound = spec.claim_ref.as_ref().is_some_and(|bound| bound.uid == claim.metadata.uid);
+        (is_of_driver && is_bound).then_some(volume)
     }
 
     /// What the drivers of this node have registered.

@@ -22,7 +22,7 @@
 //! | [`access`], [`quantity`], [`finalizers`] | access modes, sizes and lists of finalizers |
 //! | [`provision`] | claims to volumes, and the end of volumes |
 //! | [`attach`] | VolumeAttachments |
-//! | [`resize`] | claims that ask for more |
+//! | [`resize`], [`modify`] | claims that ask for more, or name another VolumeAttributesClass |
 //! | [`snapshots`] | the custom resources of snapshots |
 //! | [`probe`] | `csi-probe`: whether a driver is ready |
 #![forbid(unsafe_code)]
@@ -37,6 +37,7 @@ mod events;
 mod finalizers;
 mod journal;
 mod lease;
+mod modify;
 mod probe;
 mod provision;
 mod quantity;

@@ -23,6 +23,7 @@ use crate::error::ControllerError;
 use crate::events::Events;
 use crate::journal::Journal;
 use crate::lease::Election;
+use crate::modify::Modifier;
 use crate::provision::{ClaimKey, Deleter, ProvisionOptions, Provisioner, source_name};
 use crate::queue::WorkQueue;
 use crate::resize::Resizer;
@@ -51,7 +52,7 @@ struct Queues {
     claims: Arc<WorkQueue<ClaimKey>>,
     volumes: Arc<WorkQueue<String>>,
     attachments: Arc<WorkQueue<String>>,
-    sizes: Arc<WorkQueue<ClaimKey>>,
+    changes: Arc<WorkQueue<ClaimKey>>,
 }
 
 async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> {
@@ -80,7 +81,8 @@ async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> 
     let deleter = Deleter::new(client.clone(), Arc::clone(&driver), caches.clone(), events.clone());
     let attacher = Arc::new(Attacher::new(client.clone(), Arc::clone(&driver), caches.clone()));
     let ends = Arc::new(Ends { deleter, attacher: Arc::clone(&attacher), caches: caches.clone() });
-    let resizer = Arc::new(Resizer::new(client, driver, caches, events));
+    let resizer = Resizer::new(client.clone(), Arc::clone(&driver), caches.clone(), events.clone());
+    let changes = Arc::new(Changes { resizer, modifier: Modifier::new(client, driver, caches, events) });
 
     let workers = arguments.workers;
     let working = async {
@@ -97,9 +99,9 @@ async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> 
                 let attacher = Arc::clone(&attacher);
                 async move { attacher.work(&name).await }
             }),
-            queues.sizes.run(workers, stop.clone(), |key| {
-                let resizer = Arc::clone(&resizer);
-                async move { resizer.work(&key).await }
+            queues.changes.run(workers, stop.clone(), |key| {
+                let changes = Arc::clone(&changes);
+                async move { changes.work(&key).await }
             }),
         );
     };
@@ -143,9 +145,9 @@ async fn begin(arguments: &ControllerArguments) -> Result<Begun, ControllerError
         claims: Arc::new(WorkQueue::new()),
         volumes: Arc::new(WorkQueue::new()),
         attachments: Arc::new(WorkQueue::new()),
-        sizes: Arc::new(WorkQueue::new()),
+        changes: Arc::new(WorkQueue::new()),
     };
-    let caches = Caches::start(&client, driver.has_topology(), handlers(&queues));
+    let caches = Caches::start(&client, &driver, handlers(&queues));
     if !caches.wait_ready().await {
         return Err(ControllerError::Watch);
     }
@@ -192,6 +194,20 @@ impl Ends {
     }
 }
 
+/// What changes volumes that are there.
+struct Changes {
+    resizer: Resizer,
+    modifier: Modifier,
+}
+
+impl Changes {
+    async fn work(&self, key: &ClaimKey) -> bool {
+        // One does not wait for the success of the other.
+        let (grown, modified) = (self.resizer.work(key).await, self.modifier.work(key).await);
+        grown && modified
+    }
+}
+
 fn handlers(queues: &Queues) -> Handlers {
     let (claims, volumes, attachments) = (queues.clone(), queues.clone(), queues.clone());
     Handlers {
@@ -209,14 +225,14 @@ fn claim_changed(queues: &Queues, claim: &PersistentVolumeClaim, is_gone: bool) 
     }
     if is_gone {
         queues.claims.gone(&key);
-        queues.sizes.gone(&key);
+        queues.changes.gone(&key);
         // Its volume may have been begun.
         queues.claims.add(key);
         return;
     }
     let wanted = fingerprint(&(&claim.spec, &claim.metadata.annotations, &claim.metadata.deletion_timestamp));
     queues.claims.changed(key.clone(), wanted);
-    queues.sizes.changed(key, fingerprint(&claim.spec));
+    queues.changes.changed(key, fingerprint(&claim.spec));
 }
 
 fn volume_changed(queues: &Queues, volume: &PersistentVolume, is_gone: bool) {

@@ -134,6 +134,39 @@ fn a_claim_gets_a_volume_that_a_container_writes_to_and_that_is_grown_copied_and
     );
     assert!(space() > 400 << 10, "{}", space());
 
+    // Another class of attributes, while the container runs.
+    let attributes = |name: &str, allocation: &str| {
+        format!(
+            "---
+apiVersion: storage.k8s.io/v1
+kind: VolumeAttributesClass
+metadata: {{ name: {name} }}
+driverName: dynamic.test
+parameters: {{ allocation: {allocation} }}
+"
+        )
+    };
+    cluster.apply(&[attributes("dynamic-full", "full"), attributes("dynamic-wrong", "half")].concat());
+    let taken = || {
+        use std::os::unix::fs::MetadataExt as _;
+        fs::metadata(storage.driver.images().join(&volume)).unwrap().blocks() * 512
+    };
+    let size = 512 << 20;
+    assert!(taken() < size, "{}", taken());
+    let name = |class: &str| {
+        let class = format!(r#"{{"spec":{{"volumeAttributesClassName":"{class}"}}}}"#);
+        cluster.kubectl(&["patch", "pvc", "dynamic-claim", "-p", &class]);
+    };
+    let status =
+        |of: &str| cluster.kubectl(&["get", "pvc", "dynamic-claim", "-o", &format!("jsonpath={{.status.{of}}}")]);
+    name("dynamic-wrong");
+    assert!(eventually(|| status("modifyVolumeStatus.status") == "Infeasible"), "{}", controller.known());
+    name("dynamic-full");
+    let current = "currentVolumeAttributesClassName";
+    assert!(eventually(|| status(current) == "dynamic-full"), "{}", controller.known());
+    assert!(taken() >= size, "{}", taken());
+    assert_eq!(status("modifyVolumeStatus"), "");
+
     // A copy. Its source is not used: images are copied at once only on file systems that share
     // blocks.
     cluster.delete_pod("dynamic-writer");

@@ -3,6 +3,7 @@
 use thiserror::Error;
 use tonic::Status;
 
+use super::attributes::AttributesError;
 use super::secrets::SecretError;
 use super::source::SourceError;
 use super::topology::TopologyError;
@@ -40,6 +41,9 @@ pub(crate) enum ProvisionError {
     /// The volume's source.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// The VolumeAttributesClass.
+    #[error(transparent)]
+    Attributes(#[from] AttributesError),
     /// The node.
     #[error("error generating accessibility requirements: {0}")]
     Topology(#[from] TopologyError),

@@ -11,6 +11,7 @@
 //! - After a call whose outcome is unknown, the claim is worked on until the outcome is known, also
 //!   after the claim was deleted, and by the next leader, too.
 
+mod attributes;
 mod clone;
 mod delete;
 mod failure;
@@ -31,6 +32,7 @@ use serde_json::json;
 use tracing::{info, warn};
 use volhost_proto::csi::{DeleteVolumeRequest, TopologyRequirement};
 
+pub(crate) use attributes::{AttributesError, attributes};
 pub(crate) use clone::source_name;
 pub(crate) use delete::Deleter;
 use failure::ProvisionError;
@@ -280,6 +282,15 @@ impl Provisioner {
             }
         }
         let mut prepared = request::prepare(driver, distinguishes, &self.options, claim, class).map_err(unchanged)?;
+        if let Some(name) = claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.as_deref())
+            && !name.is_empty()
+        {
+            if !self.driver.can(Can::ModifyVolume) {
+                return Err(unchanged(ProvisionError::Incapable("VolumeAttributesClasses")));
+            }
+            let parameters = attributes(&self.caches, driver, name).map_err(|error| unchanged(error.into()))?;
+            prepared.request.mutable_parameters = parameters.into_iter().collect();
+        }
         prepared.request.volume_content_source = match source {
             Some((SourceKind::Claim, from)) => {
                 let found = source::volume_of_claim(&self.caches, driver, claim, &from.name);

@@ -54,7 +54,7 @@ impl Resizer {
     pub(crate) async fn work(&self, key: &ClaimKey) -> bool {
         let found = self.caches.claim(key.namespace(), key.name());
         let Some(claim) = found.filter(|claim| claim.metadata.uid.as_deref() == Some(key.uid())) else { return true };
-        let Some(volume) = self.volume(&claim) else { return true };
+        let Some(volume) = self.caches.volume_of(&claim, self.driver.name()) else { return true };
         let has = volume.spec.as_ref().and_then(|spec| quantity::storage(spec.capacity.as_ref())).unwrap_or_default();
         let to = match target(&claim, has) {
             Target::Nothing => return true,
@@ -81,17 +81,6 @@ impl Resizer {
                 false
             }
         }
-    }
-
-    /// The volume of a claim that is bound to one of this driver.
-    fn volume(&self, claim: &PersistentVolumeClaim) -> Option<Arc<PersistentVolume>> {
-        let is_bound = claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
-        let name = claim.spec.as_ref()?.volume_name.as_deref().filter(|_| is_bound)?;
-        let volume = self.caches.volume(name)?;
-        let spec = volume.spec.as_ref()?;
-        let is_ours = spec.csi.as_ref().is_some_and(|csi| csi.driver == self.driver.name());
-        let is_bound = spec.claim_ref.as_ref().is_some_and(|bound| bound.uid == claim.metadata.uid);
-        (is_ours && is_bound).then_some(volume)
     }
 
     async fn grow(
