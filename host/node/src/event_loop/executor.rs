@@ -56,6 +56,8 @@ pub(crate) struct Executor {
     identify_pools: HashMap<PluginName, WorkerPool>,
     accounts: Arc<VolumeAccounts>,
     running: HashMap<OperationId, RunningOperation>,
+    /// Those that mount a volume, by pod: many pods go at once, while operations of all of them run.
+    mounting: HashMap<PodUid, Vec<OperationId>>,
     /// Plugins that are being asked which of their volumes are attached.
     verifying: BTreeSet<PluginName>,
     /// Operations by the time at which they become overdue.
@@ -140,6 +142,7 @@ impl Executor {
             identify_pools: HashMap::new(),
             accounts: Arc::default(),
             running: HashMap::new(),
+            mounting: HashMap::new(),
             verifying: BTreeSet::new(),
             overdue: BTreeSet::new(),
         }
@@ -161,6 +164,9 @@ impl Executor {
         let running = RunningOperation::new(&operation, &pod, due, progress.clone());
         let (span, cancellation) = (running.span.clone(), running.cancellation.clone());
         let queued = debug_span!(parent: &span, "waiting for a thread");
+        if let Some(pod) = running.mounts_for.clone() {
+            self.mounting.entry(pod).or_default().push(operation.id);
+        }
         self.running.insert(operation.id, running);
 
         let volume_ops = self.volume_ops.clone();
@@ -222,16 +228,16 @@ impl Executor {
     /// Cancels the operations that mount volumes for this pod, because it is gone. Their plugins
     /// make no further host call, and the unmount that follows undoes what they left.
     pub(super) fn cancel_mounts_for(&self, pod: &PodUid) {
-        self.cancel(|for_pod| for_pod == pod);
+        self.cancel(self.mounting.get(pod).into_iter().flatten());
     }
 
     /// Cancels every operation that mounts a volume, because the node is drained.
     pub(super) fn cancel_all_mounts(&self) {
-        self.cancel(|_| true);
+        self.cancel(self.mounting.values().flatten());
     }
 
-    fn cancel(&self, concerns: impl Fn(&PodUid) -> bool) {
-        for running in self.running.values().filter(|running| running.mounts_for.as_ref().is_some_and(&concerns)) {
+    fn cancel<'a>(&self, operations: impl Iterator<Item = &'a OperationId>) {
+        for running in operations.filter_map(|id| self.running.get(id)) {
             running.cancellation.cancel();
         }
     }
@@ -278,6 +284,14 @@ impl Executor {
     pub(super) fn remove(&mut self, id: OperationId) -> Option<RunningOperation> {
         let running = self.running.remove(&id)?;
         self.overdue.remove(&(running.due, id));
+        if let Some(pod) = &running.mounts_for
+            && let Some(of_pod) = self.mounting.get_mut(pod)
+        {
+            of_pod.retain(|other| *other != id);
+            if of_pod.is_empty() {
+                self.mounting.remove(pod);
+            }
+        }
         Some(running)
     }
 
