@@ -37,7 +37,7 @@ pub(super) struct RunningOperation {
 }
 
 impl RunningOperation {
-    /// Creates the state of an operation that begins now, for this [`pod_of`] it.
+    /// Creates the state of an operation that begins now. `pod` is the answer of [`pod_of`].
     pub(super) fn new(operation: &Operation, pod: &str, due: Time, progress: Arc<Progress>) -> Self {
         let is_mount = matches!(operation.kind, OperationKind::Mount { .. } | OperationKind::Map { .. });
         let first = matches!(operation.kind, OperationKind::Mount { remount: false, .. } | OperationKind::Map { .. });
