@@ -18,6 +18,7 @@ mod layers;
 mod layers_of_volumes;
 mod local_volumes;
 mod mount_options;
+mod nfs_servers;
 mod payload;
 mod provisioning;
 mod selinux;
