@@ -1,7 +1,6 @@
 //! A daemon in a guest.
 
 use volhost_tests::vm::{Finished, Guest};
-use volhost_tests::wait::eventually;
 
 /// How long a command in the guest waits for volumes: it computes slowly.
 const WAIT: &str = "150s";
@@ -93,14 +92,23 @@ impl<'a> Daemon<'a> {
         self.wait(&format!("pod {pod} --for unmounted"));
     }
 
-    /// Waits for an event that has all these words.
+    /// Waits for an event that has all these words, which have no quotation marks. Nothing polls:
+    /// the guest has no time to spare.
     pub(crate) fn wait_event(&self, words: &[&str]) {
-        let mut seen = String::new();
-        let came = eventually(|| {
-            seen = self.volhost("events").output;
-            seen.lines().any(|line| words.iter().all(|word| line.contains(word)))
-        });
-        assert!(came, "no event with {words:?}:\n{seen}\n{}", self.log());
+        // From the last word inwards: a line that has all of them ends the loop.
+        let found = words
+            .iter()
+            .rev()
+            .fold("found=yes; break".to_owned(), |inner, word| format!("case $line in *'{word}'*) {inner} ;; esac"));
+        let name = self.name;
+        let seen = self.guest.try_run(&format!(
+            "rm -f /run/{name}.events; mkfifo /run/{name}.events; found=no
+             timeout {WAIT} /payload/volhost --socket /run/{name}.sock events -w >/run/{name}.events & watcher=$!
+             while read -r line; do echo \"$line\"; {found}; done </run/{name}.events
+             kill $watcher || true
+             test $found = yes"
+        ));
+        assert!(seen.succeeded(), "no event with {words:?}: {seen:?}\n{}", self.log());
     }
 
     fn wait(&self, what: &str) {
