@@ -82,7 +82,7 @@ fn wait_result(result: Result<(), WaitFailure>) -> pb::WaitResult {
 #[tonic::async_trait]
 impl VolumeManager for ManagerService {
     async fn add_pods(&self, request: Request<pb::AddPodsRequest>) -> Result<Response<pb::AddPodsResponse>, Status> {
-        let pb::AddPodsRequest { manifest, wait_ms, field_validation } = request.into_inner();
+        let pb::AddPodsRequest { manifest, wait_ms, field_validation, dry_run } = request.into_inner();
         let validation = answers::field_validation(field_validation).map_err(|error| refused(&error))?;
         if manifest.len() > MAX_MANIFEST_BYTES {
             return Err(Status::invalid_argument(format!(
@@ -90,10 +90,13 @@ impl VolumeManager for ManagerService {
                 manifest.len()
             )));
         }
-        let Added { pods, warnings } =
-            self.node.add_objects(manifest, validation).await.map_err(|error| refused(&error))?;
+        let added = match dry_run {
+            true => self.node.check_objects(manifest, validation).await,
+            false => self.node.add_objects(manifest, validation).await,
+        };
+        let Added { pods, warnings } = added.map_err(|error| refused(&error))?;
         let mut waits = JoinSet::new();
-        for pod in pods.iter().filter(|_| wait_ms > 0) {
+        for pod in pods.iter().filter(|_| wait_ms > 0 && !dry_run) {
             let (node, pod) = (self.node.clone(), PodSelector::Uid(pod.uid.to_string()));
             waits.spawn(async move { node.wait_mounted(pod, Duration::from_millis(wait_ms)).await });
         }

@@ -9,7 +9,7 @@ use volhost_model::duration::HumanDuration;
 use super::client::{ANSWER_TIME, Client, within};
 use super::error::CliError;
 use super::format::printable;
-use super::manifest_file::{read, shown};
+use super::manifest_file::{objects, read, shown};
 use super::output::Output;
 use super::wait::explain;
 use volhost_api::pb;
@@ -37,6 +37,17 @@ impl From<Validation> for pb::FieldValidation {
     }
 }
 
+/// Where files are only checked, by kubectl's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DryRun {
+    /// Nowhere: the objects are added
+    None,
+    /// In this program
+    Client,
+    /// In the daemon
+    Server,
+}
+
 /// `apply`.
 #[derive(Debug, Args)]
 pub(super) struct ApplyArguments {
@@ -46,6 +57,10 @@ pub(super) struct ApplyArguments {
     /// What to do about unknown and misspelt fields
     #[arg(long, value_name = "LEVEL", default_value = "strict")]
     validate: Validation,
+    /// Only check: `client` reads the files and needs no daemon; `server` has the daemon check
+    /// everything that it checks before it adds objects
+    #[arg(long, value_name = "WHERE", default_value = "none", conflicts_with_all = ["wait", "complete"])]
+    dry_run: DryRun,
     /// Afterwards, declare that there are no other pods: after a restart of the machine, leftovers
     /// of others are removed
     #[arg(long)]
@@ -64,6 +79,7 @@ impl ApplyArguments {
         Self {
             files: vec![file],
             validate: Validation::Strict,
+            dry_run: DryRun::None,
             complete: false,
             wait: true,
             timeout: HumanDuration(timeout),
@@ -75,16 +91,21 @@ impl ApplyArguments {
 /// applied. With `--complete`, then declares that there are no other pods. With `--wait` it returns
 /// once their pods are mounted.
 pub(super) async fn run(arguments: &ApplyArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
+    if arguments.dry_run == DryRun::Client {
+        return named_objects(&arguments.files, output);
+    }
     let mut client = Client::connect(socket).await?;
     let timeout = arguments.timeout.0;
     let mut unmounted = Vec::new();
+    let dry_run = arguments.dry_run == DryRun::Server;
+    let only_checked = if dry_run { " (server dry run)" } else { "" };
     for file in &arguments.files {
         let manifest = read(file)?;
         // 0 would not wait; a user who types 0 wants the state at once.
         let wait_ms = if arguments.wait { u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1) } else { 0 };
         let limit = if arguments.wait { timeout.saturating_add(ANSWER_TIME) } else { ANSWER_TIME };
         let field_validation = pb::FieldValidation::from(arguments.validate).into();
-        let request = pb::AddPodsRequest { manifest, wait_ms, field_validation };
+        let request = pb::AddPodsRequest { manifest, wait_ms, field_validation, dry_run };
         let answer = within(limit, socket, client.manager.add_pods(request)).await;
         let added = answer.map_err(|error| match error {
             CliError::Refused(why) => CliError::Refused(named(&why, file)),
@@ -94,12 +115,12 @@ pub(super) async fn run(arguments: &ApplyArguments, socket: &Path, output: &mut 
             output.note(&format!("Warning: {}", printable(&named(warning, file))));
         }
         if added.pods.is_empty() {
-            output.line(&format!("{} applied; it has no pods", shown(file)))?;
+            output.line(&format!("{} applied{only_checked}; it has no pods", shown(file)))?;
         }
         let failed = |pod: &pb::AddedPod| added.failures.iter().any(|failure| failure.pod == pod.full_name);
         for pod in &added.pods {
             let mounted = if arguments.wait && !failed(pod) { " and mounted" } else { "" };
-            output.line(&format!("pod {} applied{mounted}", printable(&pod.full_name)))?;
+            output.line(&format!("pod {} applied{mounted}{only_checked}", printable(&pod.full_name)))?;
         }
         for failure in &added.failures {
             unmounted.push(explain(failure, "mounted", timeout)?);
@@ -110,6 +131,18 @@ pub(super) async fn run(arguments: &ApplyArguments, socket: &Path, output: &mut 
         output.line("every pod is added; pods that no source names count as gone")?;
     }
     if unmounted.is_empty() { Ok(()) } else { Err(CliError::Failed(unmounted.join("\n"))) }
+}
+
+/// Prints the objects that files name. Every file is read before the first is printed.
+fn named_objects(files: &[PathBuf], output: &mut Output) -> Result<(), CliError> {
+    let mut named = Vec::new();
+    for file in files {
+        named.extend(objects(file, &read(file)?)?);
+    }
+    for object in named {
+        output.line(&printable(&format!("{} {} applied (client dry run)", object.kind, object.name)))?;
+    }
+    Ok(())
 }
 
 /// A message of the daemon, which calls the file `request`, with the file's name on each line.

@@ -141,7 +141,7 @@ pub(super) enum Command {
     Metrics,
     /// Add pods and other objects from a file
     #[command(
-        after_help = "Applied objects survive a restart of the daemon, but not of the machine; for pods that stay, use a folder: `volhost run --manifests DIR`. Secrets are kept in memory only: apply them again after the daemon has been restarted.\n\nExamples:\n  volhost apply -f pod.yaml\n  volhost apply -f pod.yaml --validate=warn\n  volhost apply -f pod.yaml --wait --timeout 30s\n  kubectl get pod web -o yaml | volhost apply -f -"
+        after_help = "Applied objects survive a restart of the daemon, but not of the machine; for pods that stay, use a folder: `volhost run --manifests DIR`. Secrets are kept in memory only: apply them again after the daemon has been restarted.\n\nExamples:\n  volhost apply -f pod.yaml\n  volhost apply -f pod.yaml --validate=warn\n  volhost apply -f pod.yaml --dry-run=server\n  volhost apply -f pod.yaml --wait --timeout 30s\n  kubectl get pod web -o yaml | volhost apply -f -"
     )]
     Apply(ApplyArguments),
     /// Remove a pod or another object that `apply` added; a pod's volumes are unmounted

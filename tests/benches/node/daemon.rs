@@ -90,7 +90,7 @@ impl Daemon {
     pub(crate) async fn add(&mut self, manifest: String) -> Vec<String> {
         let added = self
             .api
-            .add_pods(AddPodsRequest { manifest, wait_ms: 0, field_validation: 0 })
+            .add_pods(AddPodsRequest { manifest, wait_ms: 0, field_validation: 0, dry_run: false })
             .await
             .expect("the pods are taken")
             .into_inner();
@@ -104,7 +104,7 @@ impl Daemon {
 
     /// Adds the one pod of a manifest and waits until it is mounted, in one call.
     pub(crate) async fn add_and_wait(&mut self, manifest: String) -> String {
-        let request = AddPodsRequest { manifest, wait_ms: 60_000, field_validation: 0 };
+        let request = AddPodsRequest { manifest, wait_ms: 60_000, field_validation: 0, dry_run: false };
         let added = self.api.add_pods(request).await.expect("the pod is taken").into_inner();
         assert!(added.failures.is_empty(), "{added:?}");
         added.pods.into_iter().next().expect("one pod").uid

@@ -41,7 +41,7 @@ async fn every_request_of_the_volume_manager_is_answered() {
     let wait = || pb::WaitRequest { pod: web(), timeout_ms: 1500 };
 
     let added = manager
-        .add_pods(pb::AddPodsRequest { manifest: "good".into(), wait_ms: 0, field_validation: 0 })
+        .add_pods(pb::AddPodsRequest { manifest: "good".into(), wait_ms: 0, field_validation: 0, dry_run: false })
         .await
         .unwrap()
         .into_inner();
@@ -81,7 +81,7 @@ async fn refusals_have_codes_for_programs() {
     let mut manager = VolumeManagerClient::new(channel(&daemon).await).max_encoding_message_size(usize::MAX);
     let mut add = async |manifest: &str| {
         manager
-            .add_pods(pb::AddPodsRequest { manifest: manifest.into(), wait_ms: 0, field_validation: 0 })
+            .add_pods(pb::AddPodsRequest { manifest: manifest.into(), wait_ms: 0, field_validation: 0, dry_run: false })
             .await
             .unwrap_err()
     };

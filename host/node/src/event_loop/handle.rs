@@ -62,13 +62,26 @@ impl NodeHandle {
     /// [`RequestError::Invalid`] names line and field; [`RequestError::Conflict`] when a manifest file has the object;
     /// [`RequestError::NotKept`] when the objects cannot be kept for the next start.
     pub async fn add_objects(&self, manifest: String, validation: FieldValidation) -> Result<Added, RequestError> {
-        let manifest = if manifest.len() < SPAWN_BYTES {
-            Manifest::read(manifest, validation)
-        } else {
-            let read = tokio::task::spawn_blocking(move || Manifest::read(manifest, validation));
-            read.await.map_err(|_| RequestError::Stopping)?
-        };
+        let manifest = Self::read(manifest, validation).await?;
         self.ask(|answer| Request::AddObjects { manifest, answer }).await?
+    }
+
+    /// Checks whether the objects of a manifest could be added, and adds nothing. Returns what
+    /// [`NodeHandle::add_objects`] would.
+    ///
+    /// # Errors
+    /// As [`NodeHandle::add_objects`], except that the disk is not asked.
+    pub async fn check_objects(&self, manifest: String, validation: FieldValidation) -> Result<Added, RequestError> {
+        let manifest = Self::read(manifest, validation).await?;
+        self.ask(|answer| Request::CheckObjects { manifest, answer }).await?
+    }
+
+    async fn read(manifest: String, validation: FieldValidation) -> Result<Manifest, RequestError> {
+        if manifest.len() < SPAWN_BYTES {
+            return Ok(Manifest::read(manifest, validation));
+        }
+        let read = tokio::task::spawn_blocking(move || Manifest::read(manifest, validation));
+        read.await.map_err(|_| RequestError::Stopping)
     }
 
     /// Forgets a pod that [`NodeHandle::add_objects`] added; its volumes are unmounted.

@@ -25,7 +25,7 @@ use super::provisioning::Provisioning;
 use super::reply::reply;
 use super::reports::WorkerReport;
 use super::requests::{Added, PodSelector, RequestError};
-use super::sources::Sources;
+use super::sources::{Sources, added_pods};
 use super::world::World;
 use volhost_objects::{Kind, Object, ObjectKey};
 
@@ -34,6 +34,8 @@ use volhost_objects::{Kind, Object, ObjectKey};
 pub(super) enum ObjectRequest {
     /// Add or replace these.
     Add { manifest: Manifest, answer: oneshot::Sender<Result<Added, RequestError>> },
+    /// Check whether these could be added.
+    Check { manifest: Manifest, answer: oneshot::Sender<Result<Added, RequestError>> },
     /// Forget a pod.
     RemovePod { pod: PodSelector, answer: oneshot::Sender<Result<(), RequestError>> },
     /// Forget another object.
@@ -155,6 +157,12 @@ impl ObjectRequests {
                 }
                 Err(why) => reply(answer, Err(why)),
             },
+            ObjectRequest::Check { manifest, answer } => {
+                let planned = checked(manifest, target.sources);
+                let added =
+                    planned.map(|planned| Added { pods: added_pods(&planned.objects), warnings: planned.warnings });
+                reply(answer, added);
+            }
             ObjectRequest::RemovePod { pod, answer } => {
                 let uid = known_pod(target.world, target.sources, &pod);
                 match uid.and_then(|uid| Ok((target.sources.files_of_pod(&uid)?, uid))) {

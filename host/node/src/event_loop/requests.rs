@@ -172,6 +172,13 @@ pub enum Request {
         /// The added objects.
         answer: oneshot::Sender<Result<Added, RequestError>>,
     },
+    /// Check whether the objects of a manifest could be added, and add nothing.
+    CheckObjects {
+        /// As for adding.
+        manifest: Manifest,
+        /// What would be added.
+        answer: oneshot::Sender<Result<Added, RequestError>>,
+    },
     /// Forget a pod that was added by request.
     RemovePod {
         /// The pod.

@@ -58,3 +58,27 @@ fn a_file_of_the_manifest_folder_is_used_without_its_misspelt_fields() {
     node.wait_event(&["IgnoredInManifest", "web.yaml:9", "spec.securityContexts"]);
     node.wait_mounted("default/web");
 }
+
+#[test]
+fn a_dry_run_says_what_would_happen_and_adds_nothing() {
+    let node = Node::start_default();
+    let good = file(&node, "good.yaml", &pod("web", "uid-web", &[SCRATCH]));
+    let said = node.ok(&["apply", "-f", &good, "--dry-run=server"]);
+    assert_eq!(said, "pod default/web applied (server dry run)\n");
+    let said = node.fails(&["apply", "-f", &file(&node, "slip.yaml", &misspelt()), "--dry-run=server"]);
+    assert!(said.contains("spec.securityContexts: is no field of a Pod"), "{said}");
+    node.manifest("kept.yaml", &pod("kept", "uid-kept", &[SCRATCH]));
+    node.wait_mounted("default/kept");
+    let taken = file(&node, "taken.yaml", &pod("kept", "uid-kept", &[SCRATCH]));
+    let (dry, wet) = (node.fails(&["apply", "-f", &taken, "--dry-run=server"]), node.fails(&["apply", "-f", &taken]));
+    assert!(dry.contains("kept.yaml") && dry == wet, "a dry run is refused as the other: {dry}{wet}");
+    assert_eq!(node.ok(&["get", "pods", "-o", "name"]), "pod/default/kept\n");
+    let kept = std::fs::read_dir(node.path(&node.root().join("state/objects"))).map_or(0, Iterator::count);
+    assert_eq!(kept, 0, "nothing is kept for the next start");
+
+    let said = node.ok(&["apply", "-f", &good, "--dry-run=client"]);
+    assert_eq!(said, "Pod web applied (client dry run)\n");
+    assert_eq!(node.cli(&["apply", "-f", &good, "--dry-run=server", "--wait"]).status.code(), Some(2));
+    node.ok(&["apply", "-f", &good, "--dry-run=none", "--validate=strict"]);
+    node.wait_mounted("default/web");
+}

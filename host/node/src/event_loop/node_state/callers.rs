@@ -19,6 +19,9 @@ impl NodeState {
         let known = |pod: &PodSelector| known_pod(&self.world, &self.sources, pod);
         match request {
             Request::AddObjects { manifest, answer } => self.request_objects(ObjectRequest::Add { manifest, answer }),
+            Request::CheckObjects { manifest, answer } => {
+                self.request_objects(ObjectRequest::Check { manifest, answer });
+            }
             Request::RemovePod { pod, answer } => self.request_objects(ObjectRequest::RemovePod { pod, answer }),
             Request::RemoveObject { key, answer } => self.request_objects(ObjectRequest::RemoveObject { key, answer }),
             Request::SourcesReady(answer) => self.request_objects(ObjectRequest::SourcesReady { answer }),

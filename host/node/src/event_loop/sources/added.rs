@@ -13,6 +13,12 @@ use crate::event_loop::manifest_text::{ManifestObjects, REQUEST};
 use crate::event_loop::object_files::FileChange;
 use crate::event_loop::requests::{AddedPod, RequestError};
 
+/// Lists the pods among the objects of a request.
+pub(in crate::event_loop) fn added_pods(objects: &[Arc<Object>]) -> Vec<AddedPod> {
+    let pods = objects.iter().filter_map(|object| object.pod());
+    pods.map(|pod| AddedPod { uid: pod.pod.uid.clone(), full_name: pod.pod.full_name() }).collect()
+}
+
 impl Sources {
     /// Checks whether the objects of a request can be added now.
     ///
@@ -50,9 +56,7 @@ impl Sources {
     /// Adds or replaces objects that were [checked](Sources::check) and are on disk. `warnings`
     /// says which parts of them volhost does not use.
     pub(in crate::event_loop) fn add(&mut self, objects: Vec<Arc<Object>>, warnings: &[String]) -> Vec<AddedPod> {
-        let pods = objects.iter().filter_map(|object| object.pod());
-        let added: Vec<_> =
-            pods.map(|pod| AddedPod { uid: pod.pod.uid.clone(), full_name: pod.pod.full_name() }).collect();
+        let added = added_pods(&objects);
         for pod in &added {
             self.requested.pod_added(&pod.uid);
         }

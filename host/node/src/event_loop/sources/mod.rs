@@ -31,6 +31,7 @@ use volhost_objects::{Changes, Kind, Object, ObjectKey, ObjectSource, ObjectStor
 use volhost_plugin_folder::{PluginRegistry, QuestionKey};
 
 use super::object_files::{FileChange, ObjectFiles};
+pub(super) use added::added_pods;
 pub(super) use effects::Effects;
 use manifest_folder::ManifestFolderState;
 use requested::{RequestedObjects, RestoredObjects};
