@@ -47,10 +47,10 @@ fn wait_published(driver: &CsiDriver) {
     assert!(eventually(|| driver.count("NodePublishVolume") >= before + MANY), "{:#?}", driver.calls());
 }
 
-/// The claim's size, as users see it.
+/// The claim's size, as users see it; 0 until its manifest has been read.
 fn shown(node: &Node) -> u64 {
     let claims: serde_json::Value = serde_json::from_str(&node.ok(&["get", "pvc", "-o", "json"])).unwrap();
-    claims["items"][0]["status"]["capacity"].as_u64().unwrap()
+    claims["items"][0]["status"]["capacity"].as_u64().unwrap_or_default()
 }
 
 /// Removes these pods, and looks that nothing is left.
