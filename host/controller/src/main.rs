@@ -20,6 +20,7 @@
 //! | [`lease`], [`journal`] | which replica works, and which volumes it may have begun to create |
 //! | [`events`] | events on the objects |
 //! | [`access`], [`quantity`], [`finalizers`] | access modes, sizes and lists of finalizers |
+//! | [`superseded`] | versions that the caches may still show |
 //! | [`provision`] | claims to volumes, and the end of volumes |
 //! | [`attach`] | VolumeAttachments |
 //! | [`resize`], [`modify`] | claims that ask for more, or name another VolumeAttributesClass |
@@ -45,6 +46,7 @@ mod queue;
 mod resize;
 mod run;
 mod snapshots;
+mod superseded;
 
 use std::process::ExitCode;
 

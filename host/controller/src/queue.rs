@@ -40,6 +40,7 @@ struct State<K> {
     failures: HashMap<K, u32>,
     delayed: BTreeSet<(Instant, K)>,
     fingerprints: HashMap<K, u64>,
+    is_worked_on: bool,
 }
 
 impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> WorkQueue<K> {
@@ -53,6 +54,7 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> WorkQueue<K> {
             failures: HashMap::new(),
             delayed: BTreeSet::new(),
             fingerprints: HashMap::new(),
+            is_worked_on: false,
         };
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
@@ -87,19 +89,30 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> WorkQueue<K> {
     }
 
     /// What the object waited for has happened: it is to be tried now, and its delays are short again.
-    pub(crate) fn retry(&self, key: K) {
+    pub(crate) fn retry(&self, key: &K) {
         let mut state = self.lock();
-        if state.failures.remove(&key).is_some() {
-            state.delayed.retain(|(_, delayed)| *delayed != key);
+        if state.failures.remove(key).is_some() {
+            state.delayed.retain(|(_, delayed)| delayed != key);
         }
-        state.make_ready(key);
+        if state.fingerprints.contains_key(key) {
+            state.make_ready(key.clone());
+        }
         drop(state);
         self.changed.notify_one();
     }
 
-    /// The object is gone.
-    pub(crate) fn gone(&self, key: &K) {
-        self.lock().fingerprints.remove(key);
+    /// The object is gone. Where the queue is worked on, it is handed out once more, so that what is
+    /// known of it can be forgotten; a replica that waits for the Lease forgets it at once.
+    pub(crate) fn gone(&self, key: K) {
+        let mut state = self.lock();
+        state.fingerprints.remove(&key);
+        if state.is_worked_on {
+            state.make_ready(key);
+        } else if state.queued.remove(&key) {
+            state.ready.retain(|queued| *queued != key);
+        }
+        drop(state);
+        self.changed.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
@@ -158,6 +171,7 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> WorkQueue<K> {
         F: Fn(K) -> W,
         W: Future<Output = bool> + Send + 'static,
     {
+        self.lock().is_worked_on = true;
         let permits = Arc::new(Semaphore::new(workers.into()));
         loop {
             // The semaphore is never closed.
@@ -195,6 +209,21 @@ mod tests {
     #[test]
     fn delays_double_up_to_the_longest() {
         assert_eq!([0, 1, 2, 8, 9, 4000].map(|failures| delay(failures).as_secs()), [1, 2, 4, 256, 300, 300]);
+    }
+
+    #[tokio::test]
+    async fn what_is_gone_waits_for_no_leader() {
+        let queue = WorkQueue::new();
+        queue.changed("a", 1);
+        queue.changed("b", 1);
+        queue.gone("a");
+        queue.gone("unknown");
+        assert_eq!(queue.next().await, "b");
+        assert!(queue.lock().ready.is_empty());
+        queue.finish("b", false);
+        queue.lock().is_worked_on = true;
+        queue.gone("b");
+        assert_eq!(queue.next().await, "b");
     }
 
     #[tokio::test]

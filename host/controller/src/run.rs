@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::{HeaderValue, USER_AGENT};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -136,11 +137,14 @@ struct Begun {
 
 /// What every replica does, whether it leads or not.
 async fn begin(arguments: &ControllerArguments) -> Result<Begun, ControllerError> {
-    let config = client_config(arguments.kubeconfig.as_deref()).await?;
+    let mut config = client_config(arguments.kubeconfig.as_deref()).await?;
     let namespace = arguments.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-    let client = Client::try_from(config).map_err(ControllerError::Client)?;
     let HumanDuration(timeout) = arguments.timeout;
     let driver = Arc::new(Driver::connect(arguments.csi.path(), timeout).await?);
+    // The operator of the API server reads in its logs who asks.
+    let agent = format!("volhost-controller/{} ({})", env!("CARGO_PKG_VERSION"), driver.name());
+    config.headers.extend(HeaderValue::from_str(&agent).ok().map(|agent| (USER_AGENT, agent)));
+    let client = Client::try_from(config).map_err(ControllerError::Client)?;
     let queues = Queues {
         claims: Arc::new(WorkQueue::new()),
         volumes: Arc::new(WorkQueue::new()),
@@ -188,7 +192,10 @@ struct Ends {
 
 impl Ends {
     async fn work(&self, name: &str) -> bool {
-        let Some(volume) = self.caches.volume(name) else { return true };
+        let Some(volume) = self.caches.volume(name) else {
+            self.deleter.forget(name);
+            return true;
+        };
         // The deleter removes both finalizers of its volumes at once.
         self.deleter.work(&volume).await && self.attacher.release(&volume).await
     }
@@ -224,10 +231,9 @@ fn claim_changed(queues: &Queues, claim: &PersistentVolumeClaim, is_gone: bool) 
         queues.claims.add_known(|known| known.namespace() == key.namespace() && known.name() == source);
     }
     if is_gone {
-        queues.claims.gone(&key);
-        queues.changes.gone(&key);
+        queues.changes.gone(key.clone());
         // Its volume may have been begun.
-        queues.claims.add(key);
+        queues.claims.gone(key);
         return;
     }
     let wanted = fingerprint(&(&claim.spec, &claim.metadata.annotations, &claim.metadata.deletion_timestamp));
@@ -238,7 +244,7 @@ fn claim_changed(queues: &Queues, claim: &PersistentVolumeClaim, is_gone: bool) 
 fn volume_changed(queues: &Queues, volume: &PersistentVolume, is_gone: bool) {
     let Some(name) = volume.metadata.name.clone() else { return };
     if is_gone {
-        queues.volumes.gone(&name);
+        queues.volumes.gone(name);
         return;
     }
     let phase = volume.status.as_ref().and_then(|status| status.phase.as_ref());
@@ -249,10 +255,10 @@ fn volume_changed(queues: &Queues, volume: &PersistentVolume, is_gone: bool) {
 fn attachment_changed(queues: &Queues, attachment: &VolumeAttachment, is_gone: bool) {
     let Some(name) = attachment.metadata.name.clone() else { return };
     if is_gone {
-        queues.attachments.gone(&name);
+        queues.attachments.gone(name);
         // Its volume may be deleted now.
         if let Some(volume) = attachment.spec.source.persistent_volume_name.clone() {
-            queues.volumes.retry(volume);
+            queues.volumes.retry(&volume);
         }
         return;
     }

@@ -33,6 +33,15 @@ impl Ports {
     }
 }
 
+/// The API server's log has the requests of service accounts that tests give to programs.
+const AUDIT: &str = "apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+  - { level: Metadata, userGroups: ['system:serviceaccounts:volhost-csi'] }
+  - { level: None }
+";
+
 /// Writes the files.
 pub(super) fn write(cluster: &Cluster) {
     let folder = cluster.folder();
@@ -42,6 +51,7 @@ pub(super) fn write(cluster: &Cluster) {
     }
     put("containerd.toml", containerd(cluster));
     put("kubelet.yaml", kubelet(cluster));
+    put("audit.yaml", AUDIT.to_owned());
     // Any network configuration makes the node ready. Pods use the host's network.
     put(
         "cni/conf/10-none.conflist",
@@ -157,7 +167,7 @@ pub(super) fn arguments(cluster: &Cluster, component: &str) -> Vec<String> {
             --service-account-key-file={pki}/sa.pub --service-account-signing-key-file={pki}/sa.key
             --service-cluster-ip-range=10.96.0.0/16 --authorization-mode=Node,RBAC
             --enable-admission-plugins=NodeRestriction --endpoint-reconciler-type=none --allow-privileged=true
-            --profiling=false --v=1",
+            --audit-policy-file={folder}/audit.yaml --audit-log-path={folder}/audit.log --profiling=false --v=1",
             etcd = ports.etcd,
             port = ports.apiserver,
         ),

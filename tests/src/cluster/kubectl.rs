@@ -132,6 +132,18 @@ impl Cluster {
         serde_json::from_str(&summary).expect("statistics are JSON")
     }
 
+    /// The requests that programs with service accounts of `volhost-csi` have made until now, as the
+    /// API server's audit log has them (`audit.k8s.io/v1`). A watch is there once it has ended.
+    ///
+    /// # Panics
+    /// When the log is unreadable.
+    pub fn requests(&self) -> Vec<serde_json::Value> {
+        let log = std::fs::read_to_string(self.folder().join("audit.log")).unwrap_or_default();
+        // The last line may be half written.
+        let lines = log.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        lines.map(|line| serde_json::from_str(line).expect("a line of the audit log is JSON")).collect()
+    }
+
     /// What a failed test shows: pods, claims, the newest events, and the end of the kubelet's log.
     fn known(&self) -> String {
         let shown = |arguments: &[&str]| self.try_kubectl(arguments).unwrap_or_else(|error| error);

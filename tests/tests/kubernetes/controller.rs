@@ -250,6 +250,48 @@ parameters: {{ csi.storage.k8s.io/color: red }}
     storage.assert_gone(&controller);
 }
 
+/// What is known comes by watches: no object is asked for, and one is written only where something
+/// is to be said.
+#[test]
+fn a_volume_costs_the_api_server_few_requests() {
+    const CLAIMS: usize = 20;
+    let storage = Storage::start("frugal", "Immediate");
+    let controller = Controller::start(&storage.driver, "frugal-controller", &[]);
+    controller.wait_leads();
+    let cluster = &storage.driver.cluster;
+    let names: Vec<String> = (0..CLAIMS).map(|number| format!("frugal-{number}")).collect();
+    let claims: String = names.iter().map(|name| storage.claim_text(name, "")).collect();
+    cluster.apply(&claims);
+    for name in &names {
+        cluster.wait(&["pvc", name], "jsonpath={.status.phase}=Bound");
+    }
+    storage.pod("frugal-pod", "frugal-0");
+    cluster.delete_pod("frugal-pod");
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    cluster.kubectl(&[&["delete", "pvc", "--wait=false"], &all[..]].concat());
+    storage.assert_gone(&controller);
+
+    let requests = controller.requests();
+    let count = |verb: &str, resource: &str| {
+        requests.iter().filter(|request| **request == (verb.to_owned(), resource.to_owned())).count()
+    };
+    assert_eq!(count("create", "persistentvolumes"), CLAIMS, "{requests:?}");
+    assert_eq!(count("delete", "persistentvolumes"), CLAIMS, "{requests:?}");
+    // The finalizers go once the driver's volume is gone.
+    assert_eq!(count("patch", "persistentvolumes"), CLAIMS, "{requests:?}");
+    // Its finalizer and the node's id, its status, the end.
+    assert_eq!(count("patch", "volumeattachments"), 2, "{requests:?}");
+    assert_eq!(count("patch", "volumeattachments/status"), 1, "{requests:?}");
+    let others = requests.iter().filter(|(verb, resource)| {
+        !["persistentvolumes", "volumeattachments", "volumeattachments/status", "events", "leases"]
+            .contains(&resource.as_str())
+            && verb != "list"
+    });
+    assert_eq!(others.collect::<Vec<_>>(), Vec::<&(String, String)>::new());
+    assert_eq!(count("get", "persistentvolumes") + count("get", "volumeattachments"), 0, "{requests:?}");
+    controller.assert_permitted();
+}
+
 /// As when the machine of the controller fails: it is killed while volumes are made, and while they
 /// are deleted. Another replica goes on.
 #[test]

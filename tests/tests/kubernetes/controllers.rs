@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::Value;
 use volhost_tests::artifacts::{self, workspace};
 use volhost_tests::cluster::Cluster;
 use volhost_tests::wait::eventually;
@@ -18,6 +19,8 @@ const ACCOUNT: &str = "volhost-csi-controller";
 /// One replica. Dropping it kills it.
 pub(crate) struct Controller {
     name: String,
+    /// As the API server sees it.
+    agent: String,
     cluster: Arc<Cluster>,
     log: PathBuf,
     process: Option<Child>,
@@ -42,7 +45,8 @@ impl Controller {
             .stderr(to)
             .spawn()
             .unwrap();
-        Self { name: name.to_owned(), cluster, log, process: Some(process) }
+        let agent = format!("volhost-controller/{} ({})", env!("CARGO_PKG_VERSION"), driver.driver());
+        Self { name: name.to_owned(), agent, cluster, log, process: Some(process) }
     }
 
     /// Its log until now.
@@ -70,10 +74,30 @@ impl Controller {
         process.wait().unwrap()
     }
 
+    /// What it and the other replicas of its driver have asked the API server for, with success: each
+    /// verb and resource, watches apart.
+    pub(crate) fn requests(&self) -> Vec<(String, String)> {
+        let text = |request: &Value, pointer: &str| {
+            request.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let all = self.cluster.requests();
+        let is_done = |request: &Value| request["responseStatus"]["code"].as_u64().is_some_and(|code| code < 300);
+        let own = all.iter().filter(|request| request["userAgent"] == *self.agent && request["verb"] != "watch");
+        let own = own.filter(|request| is_done(request));
+        own.map(|request| {
+            let (resource, part) = (text(request, "/objectRef/resource"), text(request, "/objectRef/subresource"));
+            (text(request, "/verb"), if part.is_empty() { resource } else { format!("{resource}/{part}") })
+        })
+        .collect()
+    }
+
     /// Checks that the permissions of `deploy/csi` were enough.
     pub(crate) fn assert_permitted(&self) {
-        let log = self.log();
-        assert!(!log.to_lowercase().contains("forbidden"), "{log}");
+        let all = self.cluster.requests();
+        let own: Vec<&Value> = all.iter().filter(|request| request["userAgent"] == *self.agent).collect();
+        assert!(!own.is_empty(), "the audit log has its requests");
+        let refused: Vec<_> = own.iter().filter(|request| request["responseStatus"]["code"] == 403).collect();
+        assert!(refused.is_empty(), "{refused:#?}");
     }
 
     /// What a failed test shows.
@@ -111,7 +135,7 @@ pub(crate) fn deploy(cluster: &Cluster, folder: &str, arguments: &[&str]) {
 fn kubeconfig(cluster: &Cluster, name: &str) -> PathBuf {
     let token = cluster.kubectl(&["create", "token", ACCOUNT, "-n", NAMESPACE, "--duration=2h"]);
     let admin = fs::read_to_string(cluster.node().folder().join("admin.kubeconfig")).unwrap();
-    let mut config: serde_json::Value = serde_saphyr::from_str(&admin).unwrap();
+    let mut config: Value = serde_saphyr::from_str(&admin).unwrap();
     config["users"][0]["user"] = serde_json::json!({ "token": token.trim() });
     let path = cluster.node().folder().join(format!("{name}.kubeconfig"));
     fs::write(&path, config.to_string()).unwrap();

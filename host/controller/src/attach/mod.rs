@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use tracing::{info, warn};
@@ -28,6 +29,7 @@ use crate::caches::Caches;
 use crate::driver::{Can, Driver};
 use crate::finalizers::{self, FIELD_MANAGER};
 use crate::provision::read_secret;
+use crate::superseded::Superseded;
 use failure::AttachError;
 
 /// The annotation with the node's id as the driver knows it: the CSINode may be gone when the
@@ -49,13 +51,14 @@ pub(crate) struct Attacher {
     driver: Arc<Driver>,
     caches: Caches,
     finalizer: String,
+    superseded: Superseded,
 }
 
 impl Attacher {
     /// An attacher.
     pub(crate) fn new(client: Client, driver: Arc<Driver>, caches: Caches) -> Self {
         let finalizer = finalizer(driver.name());
-        Self { client, driver, caches, finalizer }
+        Self { client, driver, caches, finalizer, superseded: Superseded::default() }
     }
 
     /// Whether the attachment is one of this driver.
@@ -65,9 +68,13 @@ impl Attacher {
 
     /// Works on an attachment. Returns whether nothing is left to do.
     pub(crate) async fn work(&self, name: &str) -> bool {
-        let Some(attachment) = self.caches.attachment(name).filter(|attachment| self.is_ours(attachment)) else {
+        let Some(attachment) = self.caches.attachment(name) else {
+            self.superseded.forget(name);
             return true;
         };
+        if !self.is_ours(&attachment) || self.superseded.has(&attachment.metadata) {
+            return true;
+        }
         let is_deleted = attachment.metadata.deletion_timestamp.is_some();
         let is_attached = attachment.status.as_ref().is_some_and(|status| status.attached);
         let worked = match (is_deleted, is_attached) {
@@ -87,13 +94,15 @@ impl Attacher {
     async fn attach(&self, name: &str, attachment: &VolumeAttachment) -> Result<(), AttachError> {
         if !self.driver.can(Can::PublishUnpublishVolume) {
             // Kubernetes waits for the status even where there is nothing to do.
-            return self.patch_status(name, &status::attached(Default::default())).await.map_err(AttachError::Write);
+            self.patch_status(name, &status::attached(Default::default())).await.map_err(AttachError::Write)?;
+            self.superseded.add(name, [&attachment.metadata]);
+            return Ok(());
         }
         let volume = self.volume(attachment)?;
         let csi = self.source(&volume)?;
         let node = attachment.spec.node_name.as_str();
         let node_id = self.node_id(node).ok_or_else(|| AttachError::NoNode(node.to_owned()))?;
-        self.protect(name, attachment, &volume, &node_id).await.map_err(AttachError::Write)?;
+        let protected = self.protect(name, attachment, &volume, &node_id).await.map_err(AttachError::Write)?;
         let spec = volume.spec.clone().unwrap_or_default();
         let mode = access::mode(
             spec.access_modes.as_deref().unwrap_or_default(),
@@ -114,6 +123,7 @@ impl Attacher {
         let answer = answer.map_err(|source| AttachError::Attach { source: Box::new(source) })?;
         let context = answer.into_inner().publish_context;
         self.patch_status(name, &status::attached(context.into_iter().collect())).await.map_err(AttachError::Write)?;
+        self.superseded.add(name, [&attachment.metadata, &protected]);
         info!(attachment = name, node, volume = volume.metadata.name, "a volume is attached");
         Ok(())
     }
@@ -138,7 +148,10 @@ impl Attacher {
         let patch = finalizers::patch(&attachment.metadata, &[&self.finalizer], &[]);
         let api = Api::<VolumeAttachment>::all(self.client.clone());
         match api.patch(name, &parameters(), &Patch::Merge(patch)).await {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                self.superseded.add(name, [&attachment.metadata]);
+                Ok(())
+            }
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             Err(error) => Err(AttachError::Write(error)),
         }
@@ -167,14 +180,15 @@ impl Attacher {
         }
     }
 
-    /// Writes both finalizers and the node's id, as far as they are missing.
+    /// Writes both finalizers and the node's id, as far as they are missing. Returns the attachment's
+    /// metadata as they are then.
     async fn protect(
         &self,
         name: &str,
         attachment: &VolumeAttachment,
         volume: &PersistentVolume,
         node_id: &str,
-    ) -> Result<(), kube::Error> {
+    ) -> Result<ObjectMeta, kube::Error> {
         if !finalizers::has(&volume.metadata, &self.finalizer) {
             let patch = finalizers::patch(&volume.metadata, &[], &[&self.finalizer]);
             let api = Api::<PersistentVolume>::all(self.client.clone());
@@ -187,9 +201,9 @@ impl Attacher {
                 metadata.insert("annotations".to_owned(), serde_json::json!({ NODE_ID: node_id }));
             }
             let api = Api::<VolumeAttachment>::all(self.client.clone());
-            api.patch(name, &parameters(), &Patch::Merge(patch)).await?;
+            return Ok(api.patch(name, &parameters(), &Patch::Merge(patch)).await?.metadata);
         }
-        Ok(())
+        Ok(attachment.metadata.clone())
     }
 
     fn volume(&self, attachment: &VolumeAttachment) -> Result<Arc<PersistentVolume>, AttachError> {

@@ -1,6 +1,7 @@
 //! The end of volumes: a PersistentVolume whose claim is gone and that is not to be kept.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::{PersistentVolume, SecretReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -54,34 +55,43 @@ pub(crate) struct Deleter {
     driver: Arc<Driver>,
     caches: Caches,
     events: Events,
+    /// The UIDs of PersistentVolumes that were deleted and may be in the cache still, by name: until
+    /// they are gone, whatever others write to them.
+    deleted: Mutex<HashMap<String, Option<String>>>,
 }
 
 impl Deleter {
     /// A deleter.
     pub(crate) fn new(client: Client, driver: Arc<Driver>, caches: Caches, events: Events) -> Self {
-        Self { client, driver, caches, events }
+        Self { client, driver, caches, events, deleted: Mutex::default() }
+    }
+
+    /// The PersistentVolume of this name is gone from the cache.
+    pub(crate) fn forget(&self, name: &str) {
+        self.deleted.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 
     /// Works on a volume. Returns whether nothing is left to do.
     pub(crate) async fn work(&self, volume: &PersistentVolume) -> bool {
         let name = volume.metadata.name.as_deref().unwrap_or_default();
-        if !is_of(volume, self.driver.name()) {
+        let deleted = self.deleted.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        if !is_of(volume, self.driver.name()) || deleted.is_some_and(|uid| uid == volume.metadata.uid) {
             return true;
         }
         let worked = match wanted(volume) {
             Wanted::Nothing => Ok(()),
             Wanted::Finalizer => self.patch(&volume.metadata, &[], &[FINALIZER]).await,
             Wanted::NoFinalizer => self.patch(&volume.metadata, &[FINALIZER], &[]).await,
-            Wanted::Deletion => match self.delete(name, volume).await {
-                // No node has it attached, and nothing is written to it any more.
-                Ok(Some(meta)) => self.patch(&meta, &[FINALIZER, &finalizer(self.driver.name())], &[]).await,
-                Ok(None) => Ok(()),
-                Err(error) => {
+            Wanted::Deletion => {
+                if let Err(error) = self.delete(name, volume).await {
                     warn!(volume = name, "a volume is not deleted: {error}");
                     self.events.warning(&volume.object_ref(&()), "VolumeFailedDelete", &error.to_string());
                     return false;
                 }
-            },
+                let mut deleted = self.deleted.lock().unwrap_or_else(PoisonError::into_inner);
+                deleted.insert(name.to_owned(), volume.metadata.uid.clone());
+                return true;
+            }
         };
         match worked {
             Ok(()) => true,
@@ -92,9 +102,8 @@ impl Deleter {
         }
     }
 
-    /// Deletes the driver's volume and then the PersistentVolume. Returns its metadata as they are
-    /// then, unless it is gone.
-    async fn delete(&self, name: &str, volume: &PersistentVolume) -> Result<Option<ObjectMeta>, DeleteError> {
+    /// Deletes the driver's volume and then the PersistentVolume.
+    async fn delete(&self, name: &str, volume: &PersistentVolume) -> Result<(), DeleteError> {
         if !self.driver.can(Can::CreateDeleteVolume) {
             return Err(DeleteError::Incapable);
         }
@@ -115,16 +124,21 @@ impl Deleter {
         let answer = self.driver.client().delete_volume(self.driver.request(request)).await;
         answer.map_err(|source| DeleteError::Call { source: Box::new(source) })?;
         info!(volume = name, "a volume is deleted");
+        // No node has it attached: nothing else has to happen before it goes. Before the deletion, by
+        // which other programs remove their finalizers, too.
+        let attached = finalizer(self.driver.name());
+        if [FINALIZER, &attached].into_iter().any(|one| finalizers::has(&volume.metadata, one)) {
+            self.patch(&volume.metadata, &[FINALIZER, &attached], &[]).await.map_err(DeleteError::Write)?;
+        }
         if volume.metadata.deletion_timestamp.is_some() {
-            return Ok(Some(volume.metadata.clone()));
+            return Ok(());
         }
         let preconditions = Preconditions { uid: volume.metadata.uid.clone(), resource_version: None };
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match Api::<PersistentVolume>::all(self.client.clone()).delete(name, &parameters).await {
-            // The object is still there, and waits for its finalizers.
-            Ok(answer) => Ok(answer.left().map(|volume| volume.metadata)),
+            Ok(_) => Ok(()),
             // Gone, or another one of this name.
-            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(None),
+            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
             Err(error) => Err(DeleteError::Write(error)),
         }
     }
