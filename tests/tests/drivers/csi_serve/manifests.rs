@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
@@ -11,6 +12,8 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use serde_json::Value;
 use volhost_tests::artifacts::{self, workspace};
+
+use crate::csi_serve::kit::Host;
 
 const NAMESPACE: &str = "volhost-csi";
 
@@ -125,35 +128,61 @@ fn what_a_manifest_names_is_there() {
         for container in &pod.containers {
             used.insert(container.image.clone().unwrap());
             mounted.extend(container.volume_mounts.iter().flatten().map(|mount| mount.name.clone()));
-            let socket = "--csi-address=/csi/csi.sock".to_owned();
-            assert!(
-                container.name == "driver" || container.args.as_ref().unwrap().contains(&socket),
-                "{}",
-                container.name
-            );
+            let socket = match container.name.as_str() {
+                "driver" => "--endpoint=unix:///csi/csi.sock",
+                "controller" => "--csi=unix:///csi/csi.sock",
+                _ => "--csi-address=/csi/csi.sock",
+            };
+            assert!(container.args.as_ref().unwrap().contains(&socket.to_owned()), "{}", container.name);
         }
         assert_eq!(mounted, volumes, "every volume is mounted, and every mount is of a volume");
     }
     assert_eq!(used.iter().map(String::as_str).collect::<BTreeSet<_>>(), images);
 }
 
-#[test]
-fn the_driver_is_started_as_the_program_can_be() {
-    let help = Command::new(artifacts::volhostd()).args(["csi-serve", "--help"]).output().unwrap();
+/// The program that speaks to the API server, beside `volhost`.
+fn controller() -> PathBuf {
+    artifacts::volhost().with_file_name("volhost-controller")
+}
+
+/// Checks that the program has this command with these options.
+fn check_options(program: &Path, command: &str, arguments: &[String]) {
+    let help = Command::new(program).args([command, "--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
+    assert_eq!(arguments[0], command);
+    for argument in &arguments[1..] {
+        let option = argument.split('=').next().unwrap();
+        assert!(help.contains(&format!("{option} ")) || help.contains(&format!("{option}\n")), "{option}");
+    }
+}
+
+#[test]
+fn a_probe_says_whether_a_driver_is_ready() {
+    let mut host = Host::start(&[]);
+    let endpoint = format!("--csi=unix://{}", host.served.socket().display());
+    let probe = || Command::new(artifacts::volhost()).args(["csi-probe", &endpoint]).output().unwrap();
+    let answer = probe();
+    assert!(answer.status.success() && answer.stdout.is_empty() && answer.stderr.is_empty(), "{answer:?}");
+    host.served.kill();
+    let answer = probe();
+    let said = String::from_utf8_lossy(&answer.stderr).into_owned();
+    assert_eq!(answer.status.code(), Some(1), "{said}");
+    assert!(said.contains("csi.sock does not answer Probe"), "{said}");
+}
+
+#[test]
+fn the_programs_are_started_as_they_can_be() {
     for pod in pods() {
-        let driver = pod.containers.iter().find(|container| container.name == "driver").unwrap();
-        let arguments = driver.args.as_ref().unwrap();
-        assert_eq!(arguments[0], "csi-serve");
-        for argument in &arguments[1..] {
-            let option = argument.split('=').next().unwrap();
-            assert!(help.contains(&format!("{option} ")) || help.contains(&format!("{option}\n")), "{option}");
+        let named = |name: &str| pod.containers.iter().find(|container| container.name == name);
+        let driver = named("driver").unwrap();
+        check_options(&artifacts::volhostd(), "csi-serve", driver.args.as_ref().unwrap());
+        let probe = driver.liveness_probe.as_ref().unwrap().exec.as_ref().unwrap().command.as_ref().unwrap();
+        assert_eq!(probe[0], "volhost-controller");
+        check_options(&controller(), "csi-probe", &probe[1..]);
+        if let Some(container) = named("controller") {
+            assert_eq!(container.command.as_deref(), Some(&["volhost-controller".to_owned()][..]));
+            check_options(&controller(), "controller", container.args.as_ref().unwrap());
         }
-        let probe = driver.liveness_probe.as_ref().unwrap().http_get.as_ref().unwrap();
-        assert_eq!(probe.path.as_deref(), Some("/healthz"));
-        let port = driver.ports.as_ref().unwrap()[0].container_port;
-        let liveness = pod.containers.iter().find(|container| container.name == "liveness").unwrap();
-        assert!(liveness.args.as_ref().unwrap().contains(&format!("--health-port={port}")));
     }
     let node = &pods()[0].containers[0];
     let kubelet = node.volume_mounts.as_ref().unwrap().iter().find(|mount| mount.name == "kubelet").unwrap().clone();
