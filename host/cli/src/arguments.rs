@@ -19,6 +19,7 @@ use super::get::{GetArguments, OutputFormat};
 use super::mounts::MountsArguments;
 use super::status::StatusArguments;
 use super::volume::VolumeCommand;
+use super::wait::WaitArguments;
 
 /// The first page of help: commands in groups, examples, exit codes.
 const HELP: &str = "\
@@ -273,39 +274,6 @@ pub(super) struct DescribeArguments {
     /// The pod's namespace
     #[arg(short, long, value_name = "NS")]
     pub(super) namespace: Option<String>,
-}
-
-/// The one kind of object a command is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum PodKind {
-    /// A pod
-    #[value(aliases = ["pods", "po"])]
-    Pod,
-}
-
-/// What to wait for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Goal {
-    /// Every volume its containers use is mounted
-    Mounted,
-    /// No volume of it is mounted, or may be mounted
-    Unmounted,
-}
-
-/// `wait`.
-#[derive(Debug, Args)]
-pub(super) struct WaitArguments {
-    /// What to wait for: a pod
-    #[arg(hide_possible_values = true, value_name = "pod")]
-    pub(super) kind: PodKind,
-    /// Which: NS/NAME, or NAME in the namespace `default`
-    pub(super) name: String,
-    /// The goal
-    #[arg(long = "for", value_name = "GOAL", default_value = "mounted")]
-    pub(super) goal: Goal,
-    /// How long to wait
-    #[arg(long, value_name = "DURATION", default_value = "2m3s")]
-    pub(super) timeout: HumanDuration,
 }
 
 /// `events`.

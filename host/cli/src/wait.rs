@@ -1,11 +1,13 @@
 //! `volhost wait`.
 
 use std::path::Path;
+
+use clap::{Args, ValueEnum};
 use std::time::{Duration, Instant};
+use volhost_model::duration::HumanDuration;
 
 use volhost_model::Failure;
 
-use super::arguments::{Goal, WaitArguments};
 use super::client::{ANSWER_TIME, Client, within};
 use super::columns;
 use super::error::CliError;
@@ -13,6 +15,39 @@ use super::format::{printable, short};
 use super::names;
 use super::output::Output;
 use volhost_api::pb;
+
+/// The one kind of object a command is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum PodKind {
+    /// A pod
+    #[value(aliases = ["pods", "po"])]
+    Pod,
+}
+
+/// What to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Goal {
+    /// Every volume its containers use is mounted
+    Mounted,
+    /// No volume of it is mounted, or may be mounted
+    Unmounted,
+}
+
+/// `wait`.
+#[derive(Debug, Args)]
+pub(super) struct WaitArguments {
+    /// What to wait for: a pod
+    #[arg(hide_possible_values = true, value_name = "pod")]
+    pub(super) kind: PodKind,
+    /// Which: NS/NAME, or NAME in the namespace `default`
+    pub(super) name: String,
+    /// The goal
+    #[arg(long = "for", value_name = "GOAL", default_value = "mounted")]
+    pub(super) goal: Goal,
+    /// How long to wait
+    #[arg(long, value_name = "DURATION", default_value = "2m3s")]
+    pub(super) timeout: HumanDuration,
+}
 
 /// Waits for the goal.
 ///

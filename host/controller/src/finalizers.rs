@@ -1,4 +1,4 @@
-//! Changes to an object's list of finalizers.
+//! Finalizers, and changes to an object's list of them.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
@@ -18,4 +18,24 @@ pub(crate) fn patch(meta: &ObjectMeta, remove: &[&str], add: &[&str]) -> Value {
     let added = add.iter().copied().filter(|one| !has(meta, one));
     let finalizers: Vec<&str> = kept.chain(added).collect();
     json!({ "metadata": { "finalizers": finalizers, "resourceVersion": meta.resource_version, "uid": meta.uid } })
+}
+
+/// The finalizer of attachments of this driver and of their volumes.
+pub(crate) fn of_attachments(driver: &str) -> String {
+    let name: String =
+        driver.chars().map(|one| if one.is_ascii_alphanumeric() || one == '-' { one } else { '-' }).collect();
+    // A finalizer's name may not end with a dash.
+    let end = if name.ends_with('-') { "X" } else { "" };
+    format!("external-attacher/{name}{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_finalizer_is_that_of_the_upstream_attacher() {
+        assert_eq!(of_attachments("loop.volhost.io"), "external-attacher/loop-volhost-io");
+        assert_eq!(of_attachments("a.b_"), "external-attacher/a-b-X");
+    }
 }

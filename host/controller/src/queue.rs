@@ -25,12 +25,12 @@ const LONGEST_DELAY: Duration = Duration::from_secs(300);
 /// A queue of the keys of objects.
 #[derive(Debug)]
 pub(crate) struct WorkQueue<K> {
-    state: Mutex<State<K>>,
+    state: Mutex<QueueState<K>>,
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct State<K> {
+struct QueueState<K> {
     ready: VecDeque<K>,
     /// The same as in `ready`.
     queued: HashSet<K>,
@@ -46,7 +46,7 @@ struct State<K> {
 impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> WorkQueue<K> {
     /// An empty queue.
     pub(crate) fn new() -> Self {
-        let state = State {
+        let state = QueueState {
             ready: VecDeque::new(),
             queued: HashSet::new(),
             running: HashSet::new(),
@@ -115,7 +115,7 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> WorkQueue<K> {
         self.changed.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -188,7 +188,7 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> WorkQueue<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> State<K> {
+impl<K: Clone + Eq + Hash> QueueState<K> {
     fn make_ready(&mut self, key: K) {
         if self.running.contains(&key) {
             self.again.insert(key);

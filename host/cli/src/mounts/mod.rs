@@ -8,12 +8,11 @@ use clap::{Args, ValueEnum};
 use volhost_api::pb;
 use volhost_model::duration::HumanDuration;
 
-use super::arguments::PodKind;
 use super::client::{ANSWER_TIME, Client, within};
 use super::error::CliError;
 use super::names;
 use super::output::Output;
-use super::wait::explain;
+use super::wait::{PodKind, explain};
 use format::ContainerMount;
 
 /// `mounts`.

@@ -36,15 +36,6 @@ use failure::AttachError;
 /// volume is detached.
 const NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
 
-/// The finalizer of attachments of this driver and of their volumes.
-pub(crate) fn finalizer(driver: &str) -> String {
-    let name: String =
-        driver.chars().map(|one| if one.is_ascii_alphanumeric() || one == '-' { one } else { '-' }).collect();
-    // A finalizer's name may not end with a dash.
-    let end = if name.ends_with('-') { "X" } else { "" };
-    format!("external-attacher/{name}{end}")
-}
-
 /// Attaches and detaches volumes.
 pub(crate) struct Attacher {
     client: Client,
@@ -57,7 +48,7 @@ pub(crate) struct Attacher {
 impl Attacher {
     /// An attacher.
     pub(crate) fn new(client: Client, driver: Arc<Driver>, caches: Caches) -> Self {
-        let finalizer = finalizer(driver.name());
+        let finalizer = finalizers::of_attachments(driver.name());
         Self { client, driver, caches, finalizer, superseded: Superseded::default() }
     }
 
@@ -230,15 +221,4 @@ impl Attacher {
 
 fn parameters() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_finalizer_is_that_of_the_upstream_attacher() {
-        assert_eq!(finalizer("loop.volhost.io"), "external-attacher/loop-volhost-io");
-        assert_eq!(finalizer("a.b_"), "external-attacher/a-b-X");
-    }
 }

@@ -14,7 +14,6 @@ use volhost_proto::csi::DeleteVolumeRequest;
 
 use super::request::{DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, FINALIZER, PROVISIONED_BY};
 use super::secrets::{self, SecretError};
-use crate::attach::finalizer;
 use crate::caches::Caches;
 use crate::driver::{Can, Driver, said};
 use crate::events::Events;
@@ -126,7 +125,7 @@ impl Deleter {
         info!(volume = name, "a volume is deleted");
         // No node has it attached: nothing else has to happen before it goes. Before the deletion, by
         // which other programs remove their finalizers, too.
-        let attached = finalizer(self.driver.name());
+        let attached = finalizers::of_attachments(self.driver.name());
         if [FINALIZER, &attached].into_iter().any(|one| finalizers::has(&volume.metadata, one)) {
             self.patch(&volume.metadata, &[FINALIZER, &attached], &[]).await.map_err(DeleteError::Write)?;
         }

@@ -42,7 +42,7 @@ pub(crate) use secrets::{SecretError, read as read_secret};
 use crate::caches::Caches;
 use crate::driver::{CallOutcome, Can, Driver, outcome};
 use crate::events::Events;
-use crate::finalizers::FIELD_MANAGER;
+use crate::finalizers::{self, FIELD_MANAGER};
 use crate::journal::{Entries, Journal, essence};
 use source::SourceKind;
 
@@ -345,7 +345,7 @@ impl Provisioner {
         }
         let name = prepared.request.name.clone();
         let finalizers = if self.driver.can(Can::PublishUnpublishVolume) {
-            vec![crate::attach::finalizer(driver)]
+            vec![finalizers::of_attachments(driver)]
         } else {
             Vec::new()
         };

@@ -2,13 +2,10 @@
 
 use std::process::Command;
 
-use crate::counting::Workload;
-
-/// Returns the instructions of one round of the workload: the difference between runs of twice and
+/// Returns the instructions of one round of the workload with this name: the difference between runs of twice and
 /// of once its rounds, so that neither the program's start nor the workload's preparation counts.
-pub(crate) fn per_round(workload: &Workload) -> u64 {
-    let rounds = workload.rounds;
-    let (few, many) = (of(workload.name, rounds), of(workload.name, 2 * rounds));
+pub(crate) fn per_round(workload: &str, rounds: u64) -> u64 {
+    let (few, many) = (of(workload, rounds), of(workload, 2 * rounds));
     many.saturating_sub(few) / rounds
 }
 

@@ -2,8 +2,6 @@
 
 use rustix::io::Errno;
 
-use super::network::is_of_the_network;
-
 /// The kinds of errors by what a caller can do, coarse enough to map to a plugin's error cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -43,4 +41,21 @@ pub(super) const fn kind_of(errno: Errno) -> ErrorKind {
         errno if is_of_the_network(errno) => ErrorKind::Unreachable,
         _ => ErrorKind::Io,
     }
+}
+
+/// Answers of the network, or none: they may pass.
+const fn is_of_the_network(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::CONNREFUSED
+            | Errno::TIMEDOUT
+            | Errno::HOSTUNREACH
+            | Errno::NETUNREACH
+            | Errno::HOSTDOWN
+            | Errno::NETDOWN
+            | Errno::CONNRESET
+            | Errno::CONNABORTED
+            | Errno::NOTCONN
+            | Errno::PIPE
+    )
 }

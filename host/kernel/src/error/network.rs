@@ -68,23 +68,6 @@ pub enum NetworkError {
     },
 }
 
-/// Answers of the network, or none: they may pass.
-pub(super) const fn is_of_the_network(errno: Errno) -> bool {
-    matches!(
-        errno,
-        Errno::CONNREFUSED
-            | Errno::TIMEDOUT
-            | Errno::HOSTUNREACH
-            | Errno::NETUNREACH
-            | Errno::HOSTDOWN
-            | Errno::NETDOWN
-            | Errno::CONNRESET
-            | Errno::CONNABORTED
-            | Errno::NOTCONN
-            | Errno::PIPE
-    )
-}
-
 /// What to look at when a server can't be reached.
 const fn way_out(errno: Errno) -> &'static str {
     match errno {

@@ -6,20 +6,11 @@ use std::net::IpAddr;
 use volhost_kernel::implement::{check_server, check_share};
 use volhost_kernel::{DetachedMount, Errno, FsOption, KernelError, NetworkError, NetworkMounts, Result, Share, Step};
 
-use super::state::{FileSystem, Inode, InodeContent, NodeId};
+use super::state::{FileSystem, Inode, InodeContent};
 use super::{InMemoryKernel, lock};
 
 /// The port of NFS.
 const PORT: u16 = 2049;
-
-/// The servers that the machine can reach.
-#[derive(Debug, Default)]
-pub(super) struct Network {
-    /// The addresses of a name.
-    names: BTreeMap<String, Vec<IpAddr>>,
-    /// The roots of what a server exports, by its address.
-    exports: BTreeMap<IpAddr, BTreeMap<String, NodeId>>,
-}
 
 impl InMemoryKernel {
     /// Lets a name lead to these addresses.

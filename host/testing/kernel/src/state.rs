@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
+use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
 
 use volhost_kernel::{Errno, SourceKind};
@@ -9,7 +10,6 @@ use volhost_kernel::{Errno, SourceKind};
 use super::devices::SimulatedDevices;
 use super::faults::Faults;
 use super::handles::OpenHandle;
-use super::network_mounts::Network;
 
 /// As many links as Linux follows on one path.
 const MAX_LINKS: usize = 40;
@@ -343,4 +343,13 @@ impl MachineState {
         }
         self.unlink(folder, name)
     }
+}
+
+/// The servers that the machine can reach.
+#[derive(Debug, Default)]
+pub(super) struct Network {
+    /// The addresses of a name.
+    pub(super) names: BTreeMap<String, Vec<IpAddr>>,
+    /// The roots of what a server exports, by its address.
+    pub(super) exports: BTreeMap<IpAddr, BTreeMap<String, NodeId>>,
 }
