@@ -1,8 +1,9 @@
-//! What `run` and `csi-serve` take on the command line.
+//! What `run`, `csi-serve`, `controller` and `csi-probe` take on the command line.
 //!
-//! `volhostd` acts on these words. `volhost` checks them, explains them and passes them on.
+//! `volhostd` and `volhost-controller` act on these words. `volhost` checks them, explains them and passes them on.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use volhost_model::duration::HumanDuration;
@@ -151,10 +152,10 @@ pub struct ControllerArguments {
     #[arg(long, value_name = "NAME")]
     pub namespace: Option<String>,
     /// How long another replica waits before it replaces one that does not answer
-    #[arg(long, value_name = "DURATION", default_value = "15s")]
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = lease_duration)]
     pub lease_duration: HumanDuration,
     /// How long a call of the driver may take
-    #[arg(long, value_name = "DURATION", default_value = "1m")]
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = call_time)]
     pub timeout: HumanDuration,
     /// How many objects of a kind are worked on at once
     #[arg(long, value_name = "NUMBER", default_value = "100", value_parser = clap::value_parser!(u16).range(1..))]
@@ -186,6 +187,36 @@ pub struct CsiProbeArguments {
     #[arg(long, value_name = "ENDPOINT", env = "CSI_ENDPOINT")]
     pub csi: CsiEndpoint,
     /// How long the answer may take
-    #[arg(long, value_name = "DURATION", default_value = "5s")]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = call_time)]
     pub timeout: HumanDuration,
+}
+
+/// The shortest Lease: it is renewed several times within it, by an API server that is busy.
+const SHORTEST_LEASE: Duration = Duration::from_secs(3);
+
+fn lease_duration(text: &str) -> Result<HumanDuration, String> {
+    let duration: HumanDuration = text.parse().map_err(|error| format!("{error}"))?;
+    if duration.0 < SHORTEST_LEASE { Err("a Lease lasts 3s or longer".to_owned()) } else { Ok(duration) }
+}
+
+fn call_time(text: &str) -> Result<HumanDuration, String> {
+    let duration: HumanDuration = text.parse().map_err(|error| format!("{error}"))?;
+    if duration.0.is_zero() { Err("no call ends in no time: give more than 0".to_owned()) } else { Ok(duration) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_no_call_and_no_lease_can_have_are_refused() {
+        assert_eq!(lease_duration("15s"), Ok(HumanDuration(Duration::from_secs(15))));
+        for text in ["0", "2s999ms", "soon"] {
+            lease_duration(text).unwrap_err();
+        }
+        assert_eq!(call_time("1ms"), Ok(HumanDuration(Duration::from_millis(1))));
+        for text in ["0", "0s", "soon"] {
+            call_time(text).unwrap_err();
+        }
+    }
 }

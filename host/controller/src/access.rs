@@ -19,8 +19,8 @@ pub(crate) enum AccessModeError {
     Unknown(String),
 }
 
-/// Returns the CSI access mode of a volume with these modes. `distinguishes`: the driver tells
-/// several writers on one node from one.
+/// Returns the CSI access mode of a volume with these modes. `distinguishes`: the driver
+/// knows several writers on one node from one.
 ///
 /// # Errors
 /// [`AccessModeError`].

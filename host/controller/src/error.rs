@@ -18,6 +18,9 @@ pub(crate) enum ControllerError {
     /// The machine has no name.
     #[error(transparent)]
     Config(#[from] volhost_config::ConfigError),
+    /// The kernel gives no random name.
+    #[error("cannot make a name of its own for the Lease: /proc/sys/kernel/random/uuid: {0}; is /proc mounted?")]
+    Random(#[source] io::Error),
     /// There is no runtime or no signal handler.
     #[error("cannot start threads: {0}")]
     Runtime(#[source] io::Error),
@@ -43,7 +46,7 @@ pub(crate) enum ControllerError {
     #[error(transparent)]
     Lease(#[from] LeaseLost),
     /// A watch has ended, which only a defect of this program can cause.
-    #[error("a watch ended")]
+    #[error("a watch of the API server ended, which it never should; start the controller again and report this")]
     Watch,
 }
 

@@ -15,6 +15,11 @@
 //!   for may go on there; the next leader asks for the same by the same name.
 //! - Every write to the Lease names the version that it replaces, and so fails if another replica
 //!   wrote.
+//! - No two replicas ever have the same name.
+//!
+//! A process that was frozen for longer than the Lease's duration may still make the calls that it
+//! was about to make before it ends: they are the same ones by the same names that the next leader
+//! makes, and its writes to other objects name the versions or the UIDs that they are for.
 
 use std::time::Duration;
 
@@ -244,6 +249,7 @@ impl Election {
             Ok(Err(error)) => {
                 warn!(lease = self.name, "the Lease is not renewed: {error}");
                 // Another replica wrote, or an earlier renewal was taken whose answer was lost.
+                let left = self.deadline().saturating_sub(held.renewed.elapsed());
                 let found = timeout(left, self.api.get(&self.name)).await.map_err(|_| None)?.map_err(|_| None)?;
                 let holder = found.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();
                 if holder != self.identity {

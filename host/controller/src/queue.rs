@@ -88,7 +88,8 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> WorkQueue<K> {
         self.changed.notify_one();
     }
 
-    /// What the object waited for has happened: it is to be tried now, and its delays are short again.
+    /// What the object waited for has happened: it is to be tried now, and its delays are short
+    /// again.
     pub(crate) fn retry(&self, key: &K) {
         let mut state = self.lock();
         if state.failures.remove(key).is_some() {
@@ -101,8 +102,8 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> WorkQueue<K> {
         self.changed.notify_one();
     }
 
-    /// The object is gone. Where the queue is worked on, it is handed out once more, so that what is
-    /// known of it can be forgotten; a replica that waits for the Lease forgets it at once.
+    /// The object is gone. Where the queue is worked on, it is handed out once more, so that what
+    /// is known of it can be forgotten; a replica that waits for the Lease forgets it at once.
     pub(crate) fn gone(&self, key: K) {
         let mut state = self.lock();
         state.fingerprints.remove(&key);

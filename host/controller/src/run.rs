@@ -32,6 +32,8 @@ use crate::resize::Resizer;
 /// How long calls of the driver may take to end once the controller is to end. The Lease is given
 /// back after them.
 const FAREWELL: Duration = Duration::from_secs(20);
+/// A new random UUID with each reading.
+const RANDOM_UUID: &str = "/proc/sys/kernel/random/uuid";
 
 /// Runs until SIGTERM, SIGINT or the loss of the Lease.
 ///
@@ -155,8 +157,11 @@ async fn begin(arguments: &ControllerArguments) -> Result<Begun, ControllerError
     if !caches.wait_ready().await {
         return Err(ControllerError::Watch);
     }
-    let identity = format!("{}_{}", volhost_config::host_name()?, std::process::id());
-    let lease = format!("volhost-controller-{}", driver.name().replace('_', "-"));
+    // Containers of one machine have the same host name and the same process id.
+    let unique = std::fs::read_to_string(RANDOM_UUID).map_err(ControllerError::Random)?;
+    let identity = format!("{}_{}", volhost_config::host_name()?, unique.trim());
+    // Objects' names have no capitals.
+    let lease = format!("volhost-controller-{}", driver.name().to_ascii_lowercase());
     let HumanDuration(duration) = arguments.lease_duration;
     info!(driver = driver.name(), identity, lease, namespace, "waiting for the Lease");
     let election = Election::new(client.clone(), &namespace, lease, identity, duration);

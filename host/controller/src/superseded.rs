@@ -1,7 +1,7 @@
 //! Versions of objects that this program has replaced, and that its cache may still show.
 //!
-//! A watch follows some time after a write. Until then the cache has what was before, and work on it
-//! would be done again.
+//! A watch follows some time after a write. Until then the cache has what was before, and work on
+//! it would be done again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};

@@ -107,7 +107,8 @@ spec:
 
 #[test]
 fn a_claim_gets_a_volume_that_a_container_writes_to_and_that_is_grown_copied_and_deleted() {
-    // XFS: a mounted ext file system grows only with CAP_SYS_RESOURCE, which not every machine gives.
+    // XFS: a mounted ext file system grows only with CAP_SYS_RESOURCE, which not every machine
+    // gives.
     let storage = Storage::with("dynamic", "WaitForFirstConsumer", "xfs", "320Mi");
     let mut controller = Controller::start(&storage.driver, "dynamic-controller", &[]);
     let cluster = &storage.driver.cluster;
@@ -325,4 +326,23 @@ fn a_controller_that_is_killed_is_followed_by_another_and_nothing_is_lost_or_mad
     third.wait_leads();
     storage.assert_gone(&third);
     [&first, &second, &third].into_iter().for_each(Controller::assert_permitted);
+}
+
+/// As on a machine that hangs for a while: another replica leads when it goes on.
+#[test]
+fn a_controller_that_was_frozen_ends_once_another_leads() {
+    let storage = Storage::start("frozen", "Immediate");
+    let mut first = Controller::start(&storage.driver, "frozen-first", &[]);
+    first.wait_leads();
+    first.signal("-STOP");
+    let mut second = Controller::start(&storage.driver, "frozen-second", &[]);
+    second.wait_leads();
+    first.signal("-CONT");
+    assert_eq!(first.wait_ended().code(), Some(1), "{}", first.log());
+    assert!(first.log().contains("volhost-controller-frozen.test"), "{}", first.log());
+    storage.claim("frozen-claim", "");
+    storage.driver.cluster.wait(&["pvc", "frozen-claim"], "jsonpath={.status.phase}=Bound");
+    storage.driver.cluster.kubectl(&["delete", "pvc", "frozen-claim"]);
+    storage.assert_gone(&second);
+    assert!(second.terminate().success(), "{}", second.log());
 }

@@ -68,14 +68,32 @@ impl Controller {
 
     /// Asks it to end, as a node that is drained does, and waits for its end.
     pub(crate) fn terminate(&mut self) -> ExitStatus {
-        let mut process = self.process.take().unwrap();
-        let sent = Command::new("kill").arg(process.id().to_string()).status().unwrap();
-        assert!(sent.success());
-        process.wait().unwrap()
+        self.signal("-TERM");
+        self.wait_ended()
     }
 
-    /// What it and the other replicas of its driver have asked the API server for, with success: each
-    /// verb and resource, watches apart.
+    /// Sends it a signal: `-STOP` freezes it, `-CONT` lets it go on.
+    pub(crate) fn signal(&self, signal: &str) {
+        let process = self.process.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn wait_ended(&mut self) -> ExitStatus {
+        let mut process = self.process.take().unwrap();
+        let mut ended = None;
+        if eventually(|| {
+            ended = process.try_wait().unwrap();
+            ended.is_some()
+        }) {
+            return ended.unwrap();
+        }
+        self.process = Some(process);
+        panic!("{} does not end: {}", self.name, self.log());
+    }
+
+    /// What it and the other replicas of its driver have asked the API server for, with success:
+    /// each verb and resource, watches apart.
     pub(crate) fn requests(&self) -> Vec<(String, String)> {
         let text = |request: &Value, pointer: &str| {
             request.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -122,8 +140,8 @@ impl Drop for Controller {
     }
 }
 
-/// Applies the manifests of this folder in `deploy`. One test at a time: kubectl fails when an object
-/// that it did not find has appeared before it creates it.
+/// Applies the manifests of this folder in `deploy`. One test at a time: kubectl fails when an
+/// object that it did not find has appeared before it creates it.
 pub(crate) fn deploy(cluster: &Cluster, folder: &str, arguments: &[&str]) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);

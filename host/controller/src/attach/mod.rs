@@ -76,7 +76,7 @@ impl Attacher {
         };
         let Err(error) = worked else { return true };
         warn!(attachment = name, node = attachment.spec.node_name, "{error}");
-        if let Err(unsaid) = self.patch_status(name, &status::failed(&attachment, is_deleted, &error)).await {
+        if let Err(unsaid) = self.patch_status(&attachment, &status::failed(&attachment, is_deleted, &error)).await {
             warn!(attachment = name, "the error is not in the attachment's status: {unsaid}");
         }
         false
@@ -85,7 +85,8 @@ impl Attacher {
     async fn attach(&self, name: &str, attachment: &VolumeAttachment) -> Result<(), AttachError> {
         if !self.driver.can(Can::PublishUnpublishVolume) {
             // Kubernetes waits for the status even where there is nothing to do.
-            self.patch_status(name, &status::attached(Default::default())).await.map_err(AttachError::Write)?;
+            let status = status::attached(Default::default());
+            self.patch_status(attachment, &status).await.map_err(AttachError::Write)?;
             self.superseded.add(name, [&attachment.metadata]);
             return Ok(());
         }
@@ -113,7 +114,8 @@ impl Attacher {
         let answer = self.driver.client().controller_publish_volume(self.driver.request(request)).await;
         let answer = answer.map_err(|source| AttachError::Attach { source: Box::new(source) })?;
         let context = answer.into_inner().publish_context;
-        self.patch_status(name, &status::attached(context.into_iter().collect())).await.map_err(AttachError::Write)?;
+        let status = status::attached(context.into_iter().collect());
+        self.patch_status(attachment, &status).await.map_err(AttachError::Write)?;
         self.superseded.add(name, [&attachment.metadata, &protected]);
         info!(attachment = name, node, volume = volume.metadata.name, "a volume is attached");
         Ok(())
@@ -171,8 +173,8 @@ impl Attacher {
         }
     }
 
-    /// Writes both finalizers and the node's id, as far as they are missing. Returns the attachment's
-    /// metadata as they are then.
+    /// Writes both finalizers and the node's id, as far as they are missing. Returns the
+    /// attachment's metadata as they are then.
     async fn protect(
         &self,
         name: &str,
@@ -213,9 +215,12 @@ impl Attacher {
         csi_node.spec.drivers.iter().find(|one| one.name == self.driver.name()).map(|one| one.node_id.clone())
     }
 
-    async fn patch_status(&self, name: &str, status: &serde_json::Value) -> Result<(), kube::Error> {
+    /// Writes the status of this attachment, and not of a later one with its name.
+    async fn patch_status(&self, attachment: &VolumeAttachment, status: &serde_json::Value) -> Result<(), kube::Error> {
         let api = Api::<VolumeAttachment>::all(self.client.clone());
-        api.patch_status(name, &parameters(), &Patch::Merge(status)).await.map(drop)
+        let patch = serde_json::json!({ "metadata": { "uid": attachment.metadata.uid }, "status": status });
+        let name = attachment.metadata.name.as_deref().unwrap_or_default();
+        api.patch_status(name, &parameters(), &Patch::Merge(patch)).await.map(drop)
     }
 }
 

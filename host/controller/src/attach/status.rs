@@ -9,7 +9,7 @@ use super::failure::AttachError;
 
 /// The volume is attached. `context`: what the node needs to know.
 pub(super) fn attached(context: BTreeMap<String, String>) -> Value {
-    json!({ "status": { "attached": true, "attachmentMetadata": context, "attachError": null } })
+    json!({ "attached": true, "attachmentMetadata": context, "attachError": null })
 }
 
 /// Attaching (or detaching, if the attachment is deleted) failed.
@@ -21,5 +21,5 @@ pub(super) fn failed(attachment: &VolumeAttachment, is_deleted: bool, error: &At
     let field = if is_deleted { "detachError" } else { "attachError" };
     // The field is required, and absent from an attachment without a status.
     let attached = attachment.status.as_ref().is_some_and(|status| status.attached);
-    json!({ "status": { "attached": attached, field: said } })
+    json!({ "attached": attached, field: said })
 }

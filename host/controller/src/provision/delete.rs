@@ -54,8 +54,8 @@ pub(crate) struct Deleter {
     driver: Arc<Driver>,
     caches: Caches,
     events: Events,
-    /// The UIDs of PersistentVolumes that were deleted and may be in the cache still, by name: until
-    /// they are gone, whatever others write to them.
+    /// The UIDs of PersistentVolumes that were deleted and may be in the cache still, by name:
+    /// until they are gone, whatever others write to them.
     deleted: Mutex<HashMap<String, Option<String>>>,
 }
 
@@ -123,8 +123,8 @@ impl Deleter {
         let answer = self.driver.client().delete_volume(self.driver.request(request)).await;
         answer.map_err(|source| DeleteError::Call { source: Box::new(source) })?;
         info!(volume = name, "a volume is deleted");
-        // No node has it attached: nothing else has to happen before it goes. Before the deletion, by
-        // which other programs remove their finalizers, too.
+        // No node has it attached: nothing else has to happen before it goes. Before the deletion,
+        // by which other programs remove their finalizers, too.
         let attached = finalizers::of_attachments(self.driver.name());
         if [FINALIZER, &attached].into_iter().any(|one| finalizers::has(&volume.metadata, one)) {
             self.patch(&volume.metadata, &[FINALIZER, &attached], &[]).await.map_err(DeleteError::Write)?;

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! # Guarantees
-//! - A volume never shrinks. A claim that asks for less while an attempt may still succeed waits for
-//!   that attempt; after an attempt that cannot succeed, the smaller size is tried.
+//! - A volume never shrinks. A claim that asks for less while an attempt may still succeed waits
+//!   for that attempt; after an attempt that cannot succeed, the smaller size is tried.
 
 mod failure;
 mod status;

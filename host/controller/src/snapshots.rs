@@ -18,25 +18,9 @@ pub(crate) fn resource(kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1", kind))
 }
 
-/// What a user asks for.
+/// What a user asks for: nothing of it is read.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct SnapshotSpec {
-    /// Of what.
-    pub(crate) source: SnapshotFrom,
-    /// By which class.
-    pub(crate) volume_snapshot_class_name: Option<String>,
-}
-
-/// One of both.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct SnapshotFrom {
-    /// Of this claim's volume.
-    pub(crate) persistent_volume_claim_name: Option<String>,
-    /// One that is there already.
-    pub(crate) volume_snapshot_content_name: Option<String>,
-}
+pub(crate) struct SnapshotSpec {}
 
 /// How far it is.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

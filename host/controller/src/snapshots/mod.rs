@@ -1,5 +1,0 @@
-//! Snapshots.
-
-mod types;
-
-pub(crate) use types::{GROUP, VolumeSnapshot, VolumeSnapshotContent, resource};
