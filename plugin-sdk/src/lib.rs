@@ -84,9 +84,9 @@
 //!    nothing else. `volhost plugin inspect FILE` lists them.
 //! 3. The host loads it as soon as it is copied into the plugin folder. Its imports are its
 //!    request; the operator's grant decides. Of the interfaces here [`host_paths`],
-//!    [`loop_devices`], [`image_files`], [`network_mounts`], [`overlays`], [`pod_volumes`], [`block_devices`],
-//!    [`id_maps`], [`huge_pages`], [`quotas`], [`driver_mounts`], [`driver_exec`],
-//!    [`fuse_servers`], [`grpc`], [`files`] and those of [`objects`] need a grant.
+//!    [`loop_devices`], [`image_files`], [`network_mounts`], [`overlays`], [`pod_volumes`],
+//!    [`block_devices`], [`id_maps`], [`huge_pages`], [`quotas`], [`driver_mounts`],
+//!    [`driver_exec`], [`fuse_servers`], [`grpc`], [`files`] and those of [`objects`] need a grant.
 //!
 //! # Capabilities
 //!

@@ -27,7 +27,7 @@ pub(super) fn selected_pod(pod: pb::PodSelector) -> Result<PodSelector, RequestE
 /// Reads what to do about unknown fields.
 ///
 /// # Errors
-/// [`RequestError::Invalid`] if the number stands for nothing.
+/// [`RequestError::Invalid`] if no level has the number.
 pub(super) fn field_validation(number: i32) -> Result<FieldValidation, RequestError> {
     match pb::FieldValidation::try_from(number) {
         Ok(pb::FieldValidation::Strict) => Ok(FieldValidation::Strict),

@@ -90,8 +90,8 @@ impl RemovedKind {
 /// `delete`.
 #[derive(Debug, Args)]
 pub(super) struct DeleteArguments {
-    /// What to remove: TYPE NAME..., or TYPE/NAME...; types are pod, pvc, pv, sc, configmap, secret and
-    /// the other kinds in lower case. NAME is NS/NAME, or NAME in the namespace `default`; a
+    /// What to remove: TYPE NAME..., or TYPE/NAME...; types are pod, pvc, pv, sc, configmap, secret
+    /// and the other kinds in lower case. NAME is NS/NAME, or NAME in the namespace `default`; a
     /// PersistentVolume, for example, has no namespace
     #[arg(value_name = "TYPE[/NAME]", required_unless_present = "files", conflicts_with = "files")]
     what: Vec<String>,

@@ -72,9 +72,9 @@ pub(super) enum CliError {
     /// The threads and timers of the program cannot be set up.
     #[error("cannot start: {0}")]
     Runtime(#[source] io::Error),
-    /// `volhostd` cannot be started.
-    #[error("cannot start the daemon: {program}: {source}; volhostd is installed in the folder of volhost")]
-    NoDaemon {
+    /// A program beside `volhost` cannot be started.
+    #[error("cannot start {program}: {source}; it is installed in the folder of volhost, of the same version")]
+    NoProgram {
         /// The program that was looked for.
         program: PathBuf,
         /// The kernel's message.

@@ -1,5 +1,5 @@
-//! `volhost run`, `csi-serve`, `controller` and `csi-probe`: this process becomes the program beside
-//! it that does it.
+//! `volhost run`, `csi-serve`, `controller` and `csi-probe`: this process becomes the program
+//! beside it that does it.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -29,7 +29,7 @@ fn become_program(name: &str) -> CliError {
     match program(name) {
         Ok(program) => {
             let source = Command::new(&program).args(std::env::args_os().skip(1)).exec();
-            CliError::NoDaemon { program, source }
+            CliError::NoProgram { program, source }
         }
         Err(error) => error,
     }
@@ -45,7 +45,7 @@ pub(super) fn daemon_program() -> Result<PathBuf, CliError> {
 
 fn program(name: &str) -> Result<PathBuf, CliError> {
     let own = std::env::current_exe().map_err(CliError::Runtime)?;
-    beside(&own, name).ok_or_else(|| CliError::NoDaemon {
+    beside(&own, name).ok_or_else(|| CliError::NoProgram {
         program: PathBuf::from(name),
         source: io::Error::other(format!("{} is in no folder", own.display())),
     })

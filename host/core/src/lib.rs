@@ -98,8 +98,9 @@
 //! # Cost
 //!
 //! A step looks at the volumes and pods that its event may concern, found by number, not at all of
-//! them: an event's names are looked up once. The exceptions are events that concern all: `SourcesSynced`, `Drain`, the controller's
-//! reports, and an attachment whose plugin has a limit, which counts.
+//! them: an event's names are looked up once. The exceptions are events that concern all:
+//! `SourcesSynced`, `Drain`, the controller's reports, and an attachment whose plugin has a limit,
+//! which counts.
 #![forbid(unsafe_code)]
 
 mod actual;

@@ -121,8 +121,9 @@ pub trait NetworkMounts {
     /// # Errors
     /// `NetworkError::UnknownType`; `InvalidPath`; `InvalidOption` for an option that is not of the
     /// type, that the kernel refuses, or that names an address; `UnsupportedOption`;
-    /// `NetworkError::Unreachable`; `NetworkError::Silent`; `NetworkError::Refused` with what the kernel's answer means, of
-    /// the kind `Unsupported` if the server does not speak the version; `Failed`.
+    /// `NetworkError::Unreachable`; `NetworkError::Silent`; `NetworkError::Refused` with what the
+    /// kernel's answer means, of the kind `Unsupported` if the server does not speak the version;
+    /// `Failed`.
     fn mount_share(&self, share: &Share<'_>, addresses: &[IpAddr], options: &[FsOption]) -> Result<DetachedMount>;
 }
 

@@ -3,8 +3,9 @@
 //! A program's allocator begins without memory and grows the linear memory for what it is first
 //! asked for. In the host each call runs in a fresh instance, so each call would grow: a change of
 //! the process's page tables (`mprotect`), and a second one when the next instance starts smaller
-//! again. Both interrupt the other processors. So the core module is rewritten once, when the plugin
-//! is built: its memory is larger from the start, and `memory.grow` gives that part out first.
+//! again. Both interrupt the other processors. So the core module is rewritten once, when the
+//! plugin is built: its memory is larger from the start, and `memory.grow` gives that part out
+//! first.
 
 use std::convert::Infallible;
 

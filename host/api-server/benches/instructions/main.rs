@@ -1,5 +1,5 @@
-//! How many instructions a call of the API takes: a figure that is the same on a busy machine and on
-//! a quiet one.
+//! How many instructions a call of the API takes: a figure that is the same on a busy machine and
+//! on a quiet one.
 //!
 //! `cargo test --workspace --bench api-instructions` counts, compares with `recorded.json`, and
 //! fails if one has grown by more than 5 %. With `-- --record` it replaces the record. Needs

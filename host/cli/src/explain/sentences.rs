@@ -1,5 +1,5 @@
-//! The chain of sentences: pod, claim, PersistentVolume, plugin, step, cause, next try, and who must
-//! act.
+//! The chain of sentences: pod, claim, PersistentVolume, plugin, step, cause, next try, and who
+//! must act.
 
 use volhost_model::FailureClass;
 use volhost_model::view::{

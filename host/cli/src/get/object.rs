@@ -126,7 +126,7 @@ fn shaped(value: Value) -> Value {
     }
 }
 
-/// A time; none for 0, which stands for an unknown one.
+/// A time; none for 0, which is an unknown one.
 fn time(micros: u64) -> Option<Value> {
     let micros = i64::try_from(micros).ok().filter(|micros| *micros > 0)?;
     Some(jiff::Timestamp::from_microsecond(micros).ok()?.to_string().into())

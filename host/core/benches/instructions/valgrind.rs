@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
-/// Returns the instructions of one round of the workload with this name: the difference between runs of twice and
-/// of once its rounds, so that neither the program's start nor the workload's preparation counts.
+/// Returns the instructions of one round of the workload with this name: the difference between
+/// runs of twice and of once its rounds, so that neither the program's start nor the workload's
+/// preparation counts.
 pub(crate) fn per_round(workload: &str, rounds: u64) -> u64 {
     let (few, many) = (of(workload, rounds), of(workload, 2 * rounds));
     many.saturating_sub(few) / rounds

@@ -194,9 +194,9 @@ fn sync_folder(folder: BorrowedFd<'_>) -> std::result::Result<(), Errno> {
 }
 
 /// Gives back the room of what reads as a hole.
-/// `NOSPC` if the file system cannot have a file of this size without holes. Asked before its blocks
-/// are taken: a file system takes all that it has before it fails, and meanwhile nothing else on the
-/// node can write to it.
+/// `NOSPC` if the file system cannot have a file of this size without holes. Asked before its
+/// blocks are taken: a file system takes all that it has before it fails, and meanwhile nothing
+/// else on the node can write to it.
 fn check_room(file: &impl AsFd, size: u64) -> rustix::io::Result<()> {
     let taken = u64::try_from(rustix::fs::fstat(file)?.st_blocks).unwrap_or_default().saturating_mul(STAT_BLOCK);
     let room = rustix::fs::fstatvfs(file)?;

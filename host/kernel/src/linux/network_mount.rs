@@ -175,9 +175,9 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         drop(listener);
         let error = answering(&SHARE, &[LOOPBACK], Some((port, Program::NFS)), ANSWER_TIME).unwrap_err();
-        let told = error.to_string();
-        assert!(told.contains("nas:/export") && told.contains(&format!("127.0.0.1, port {port}")), "{told}");
-        assert!(told.contains("ECONNREFUSED") && told.contains("no server listens there"), "{told}");
+        let message = error.to_string();
+        assert!(message.contains("nas:/export") && message.contains(&format!("127.0.0.1, port {port}")), "{message}");
+        assert!(message.contains("ECONNREFUSED") && message.contains("no server listens there"), "{message}");
         assert_eq!(error.kind(), crate::ErrorKind::Unreachable);
         let error = answering(&SHARE, &[], Some((port, Program::NFS)), ANSWER_TIME).unwrap_err();
         assert!(error.to_string().contains("no address"), "{error}");
@@ -190,8 +190,8 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let time = Duration::from_millis(10);
         let error = answering(&SHARE, &[LOOPBACK], Some((port, Program::NFS)), time).unwrap_err();
-        let told = error.to_string();
-        assert!(told.contains("takes connections") && told.contains("ETIMEDOUT"), "{told}");
+        let message = error.to_string();
+        assert!(message.contains("takes connections") && message.contains("ETIMEDOUT"), "{message}");
         assert_eq!(error.kind(), crate::ErrorKind::Unreachable);
     }
 }

@@ -56,7 +56,8 @@ pub(crate) struct Executor {
     identify_pools: HashMap<PluginName, WorkerPool>,
     accounts: Arc<VolumeAccounts>,
     running: HashMap<OperationId, RunningOperation>,
-    /// Those that mount a volume, by pod: many pods go at once, while operations of all of them run.
+    /// Those that mount a volume, by pod: many pods go at once, while operations of all of them
+    /// run.
     mounting: HashMap<PodUid, Vec<OperationId>>,
     /// Plugins that are being asked which of their volumes are attached.
     verifying: BTreeSet<PluginName>,

@@ -55,8 +55,8 @@ impl NodeHandle {
         self.changes.subscribe()
     }
 
-    /// Adds or replaces the objects of a manifest. All or nothing. `validation` decides about fields
-    /// that their kinds lack.
+    /// Adds or replaces the objects of a manifest. All or nothing. `validation` decides about
+    /// fields that their kinds lack.
     ///
     /// # Errors
     /// [`RequestError::Invalid`] names line and field; [`RequestError::Conflict`] when a manifest file has the object;

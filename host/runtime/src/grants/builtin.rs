@@ -27,11 +27,11 @@ const NFS: &str = "nfs";
 impl GrantPolicy {
     /// Returns what the plugins that come with volhost need to do what Kubernetes says they do:
     /// `hostPath` and `local` volumes may name any path of the host, the kinds that show objects
-    /// may open those that a volume names; `nfs` may mount from every server; `csi` may call every CSI driver that has registered, and
-    /// `flex-volume` run every driver that the operator has installed; the plugins `loop`,
-    /// `image-file` and `overlay` have a folder of their own each, `/var/lib/volhost-loop`,
-    /// `/var/lib/volhost-images` and `/var/lib/volhost-overlay`. Restrict them with grants of your
-    /// own under the same names.
+    /// may open those that a volume names; `nfs` may mount from every server; `csi` may call every
+    /// CSI driver that has registered, and `flex-volume` run every driver that the operator has
+    /// installed; the plugins `loop`, `image-file` and `overlay` have a folder of their own each,
+    /// `/var/lib/volhost-loop`, `/var/lib/volhost-images` and `/var/lib/volhost-overlay`. Restrict
+    /// them with grants of your own under the same names.
     ///
     /// These grants, and names of the vendors `kubernetes.io` and `volhost.io`, belong to the files
     /// that `shipped` names and to no others.
