@@ -9,6 +9,13 @@ pub(super) fn now_us() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }
 
+/// A time as Kubernetes' MicroTime is written, with six digits of the second: such texts sort as the
+/// times do, which those without their last zeros do not. None for 0, which is an unknown time.
+pub(super) fn rfc3339(micros: u64) -> Option<String> {
+    let micros = i64::try_from(micros).ok().filter(|micros| *micros > 0)?;
+    Some(format!("{:.6}", jiff::Timestamp::from_microsecond(micros).ok()?))
+}
+
 /// The time between two moments, as kubectl's AGE: `5s`, `3m20s`, `2h`, `4d`.
 pub(super) fn age(since_us: u64, now_us: u64) -> String {
     if since_us == 0 {
@@ -89,6 +96,15 @@ pub(super) fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_sort_as_their_texts_do() {
+        assert_eq!(rfc3339(0), None);
+        let texts =
+            [1_700_000_000_000_000, 1_700_000_000_450_000, 1_700_000_000_500_000].map(|time| rfc3339(time).unwrap());
+        assert_eq!(texts[0], "2023-11-14T22:13:20.000000Z");
+        assert!(texts.is_sorted(), "{texts:?}");
+    }
 
     #[test]
     fn ages_are_written_as_kubectl_writes_them() {

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::error::CliError;
+use crate::format::rfc3339;
 use crate::list::View;
 use crate::reason;
 
@@ -126,10 +127,8 @@ fn shaped(value: Value) -> Value {
     }
 }
 
-/// A time; none for 0, which is an unknown one.
 fn time(micros: u64) -> Option<Value> {
-    let micros = i64::try_from(micros).ok().filter(|micros| *micros > 0)?;
-    Some(jiff::Timestamp::from_microsecond(micros).ok()?.to_string().into())
+    rfc3339(micros).map(Value::from)
 }
 
 fn camel_case(key: &str) -> String {
@@ -210,7 +209,7 @@ mod tests {
         let shown = object(&View::Event(event)).unwrap();
         assert_eq!(
             (&shown["type"], &shown["lastTimestamp"], &shown["reason"], &shown["kind"]),
-            (&json!("Warning"), &json!("2023-11-14T22:13:20Z"), &json!("FailedMount"), &json!("Event"))
+            (&json!("Warning"), &json!("2023-11-14T22:13:20.000000Z"), &json!("FailedMount"), &json!("Event"))
         );
     }
 }

@@ -132,6 +132,14 @@ mod tests {
     }
 
     #[test]
+    fn times_are_sorted_by_time() {
+        let at = |micros| Value::from(crate::format::rfc3339(micros));
+        let (first, second) = (at(1_700_000_000_450_000), at(1_700_000_000_500_000));
+        assert_eq!(compare_values(&first, &second), Ordering::Less);
+        assert_eq!(compare_values(&second, &at(1_700_000_001_000_000)), Ordering::Less);
+    }
+
+    #[test]
     fn a_key_is_a_column_or_a_path() {
         assert_eq!(SortKey::parse("waits-for").unwrap(), SortKey::Column("WAITS FOR".into()));
         assert!(matches!(SortKey::parse(".metadata.name"), Ok(SortKey::Path(_))));

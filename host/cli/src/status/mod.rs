@@ -12,7 +12,7 @@ use volhost_model::view::{EventKind, PodPhase, VolumeView};
 use super::client::{ANSWER_TIME, Client, within};
 use super::columns;
 use super::error::CliError;
-use super::format::{age, printable};
+use super::format::{age, printable, rfc3339};
 use super::list::{self, Query, View};
 use super::output::Output;
 use super::structured;
@@ -110,10 +110,7 @@ fn page(
 }
 
 fn document(status: &pb::StatusResponse, lists: &NodeLists, problems: &[Problem], warnings: &[View]) -> Value {
-    let time = |micros: u64| {
-        let micros = i64::try_from(micros).unwrap_or(i64::MAX);
-        jiff::Timestamp::from_microsecond(micros).map(|time| time.to_string()).unwrap_or_default()
-    };
+    let time = |micros: u64| rfc3339(micros).unwrap_or_default();
     let warnings = warnings.iter().filter_map(|view| match view {
         View::Event(event) => Some(json!({
             "lastTimestamp": time(event.at), "reason": event.reason, "object": event.object,
