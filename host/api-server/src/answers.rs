@@ -6,7 +6,7 @@ use volhost_api::pb;
 use volhost_core::{VolumeStatus, WaitFailure};
 use volhost_model::view::UsageView;
 use volhost_node::event_loop::manifest_text::FieldValidation;
-use volhost_node::event_loop::requests::{AddedPod, MountView, MountedVolume, PodSelector, RequestError};
+use volhost_node::event_loop::requests::{AddedObject, AddedPod, MountView, MountedVolume, PodSelector, RequestError};
 use volhost_volume_ops::stats::MeteredVolume;
 
 /// Reads the pod that a request names.
@@ -103,6 +103,13 @@ pub(super) fn mounted_volume(volume: MountedVolume) -> pb::MountedVolume {
         read_only: volume.read_only,
         container_mounts: volume.container_mounts.into_iter().map(Into::into).collect(),
     }
+}
+
+/// An object that a request has added.
+pub(super) fn added_object(object: AddedObject) -> pb::AddedObject {
+    let AddedObject { key, uid, resource_version } = object;
+    let (kind, namespace, name) = (key.kind.name().to_owned(), key.namespace, key.name);
+    pb::AddedObject { kind, namespace, name, uid, resource_version }
 }
 
 /// A pod that a request has added.

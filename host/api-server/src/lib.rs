@@ -6,6 +6,7 @@
 //! | [`server`] | connections, limits, authorisation, shutdown |
 //! | `manager`, `inspect` | the services for pods and for users |
 //! | `named_volumes` | the service for volumes without a pod |
+//! | `tokens` | the client that issues tokens of service accounts |
 //! | `watch` | streams of changes |
 //! | `filter` | which pods, volumes, plugins and operations a list request selects |
 //! | `answers`, `status` | the loop's answers and refusals as messages |
@@ -23,6 +24,7 @@ mod peer;
 pub mod server;
 pub mod socket;
 mod status;
+mod tokens;
 mod watch;
 
 pub use server::{ApiServeError, serve};

@@ -6,10 +6,11 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 use volhost_core::WaitFailure;
 
 use super::status::{refused, stopping};
+use super::tokens::{self, TokenQuestions};
 use super::{answers, watch};
 use volhost_api::pb;
 use volhost_api::pb::volume_manager_server::VolumeManager;
@@ -132,6 +133,32 @@ impl VolumeManager for ManagerService {
         let removed = self.node.remove_object(ObjectKey::new(kind, namespace, name)).await;
         let outcome = removed.map_err(|error| refused(&error))?;
         Ok(Response::new(pb::RemoveObjectResponse { outcome }))
+    }
+
+    async fn list_objects(
+        &self,
+        _: Request<pb::ListObjectsRequest>,
+    ) -> Result<Response<pb::ListObjectsResponse>, Status> {
+        let objects = self.node.added_objects().await.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::ListObjectsResponse { objects: objects.into_iter().map(answers::added_object).collect() }))
+    }
+
+    async fn set_node_labels(
+        &self,
+        request: Request<pb::NodeLabels>,
+    ) -> Result<Response<pb::SetNodeLabelsResponse>, Status> {
+        let labels = request.into_inner().labels.into_iter().collect();
+        self.node.set_node_labels(labels).await.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::SetNodeLabelsResponse {}))
+    }
+
+    type IssueTokensStream = TokenQuestions;
+
+    async fn issue_tokens(
+        &self,
+        request: Request<Streaming<pb::TokenAnswer>>,
+    ) -> Result<Response<Self::IssueTokensStream>, Status> {
+        Ok(Response::new(tokens::questions(&self.node, request.into_inner(), self.shutdown.clone())))
     }
 
     async fn wait_for_attach_and_mount(

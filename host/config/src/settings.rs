@@ -86,7 +86,7 @@ pub struct Settings {
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     pub controller_attaches: Option<bool>,
     /// File with the private key (PKCS#8 PEM: Ed25519, P-256 or RSA) that signs service account
-    /// tokens; only its owner may read it [default: none, no tokens are issued]
+    /// tokens; only its owner may read it [default: none; in a cluster, node-agent has them issued]
     #[arg(long, value_name = "FILE")]
     pub token_signing_key: Option<PathBuf>,
     /// The issuer that the tokens name, usually an https URL; goes with --token-signing-key

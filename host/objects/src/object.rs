@@ -25,6 +25,9 @@ pub struct Object {
     pub uid: String,
     /// The uid was given, not derived.
     pub uid_given: bool,
+    /// `metadata.resourceVersion`: an API server has given it to this content. Empty for an object
+    /// that comes from elsewhere.
+    pub resource_version: String,
     /// Its content.
     pub content: ObjectContent,
 }

@@ -174,7 +174,7 @@ impl ManifestReader {
                 check_count("spec.volumes", "volumes", volumes.len(), VOLUMES_PER_POD)?;
                 check_sizes(&volumes)?;
                 ephemeral::check(&volumes)?;
-                let ObjectIdentity { key, uid, given } = &identity;
+                let ObjectIdentity { key, uid, given, .. } = &identity;
                 let checked = pod::check(typed, uid, *given, key.namespace.clone(), &self.file, volumes, &line_of)?;
                 (ObjectContent::Pod(Arc::new(checked)), identity, unknown)
             }
@@ -194,7 +194,7 @@ impl ManifestReader {
                 let typed: k8s::PersistentVolumeClaim = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
                 let unknown = unknown_fields(&raw, &typed, kind);
-                let ObjectIdentity { key, uid, given } = &identity;
+                let ObjectIdentity { key, uid, given, .. } = &identity;
                 let checked = claim::check(typed, uid.clone(), *given, key.namespace.clone(), &self.file)?;
                 (ObjectContent::Claim(Arc::new(checked)), identity, unknown)
             }
@@ -261,8 +261,8 @@ impl ManifestReader {
             }
         };
         let origin = Origin { file: Arc::clone(&self.file), line: node.line };
-        let ObjectIdentity { key, uid, given } = identity;
-        Ok((Object { key, origin, uid, uid_given: given, content }, unknown))
+        let ObjectIdentity { key, uid, given, resource_version } = identity;
+        Ok((Object { key, origin, uid, uid_given: given, resource_version, content }, unknown))
     }
 }
 
@@ -279,17 +279,19 @@ struct ObjectIdentity {
     key: ObjectKey,
     uid: String,
     given: bool,
+    resource_version: String,
 }
 
 fn identify(metadata: &ObjectMeta, kind: Kind) -> Result<ObjectIdentity, FieldError> {
     let name = metadata.name.clone().unwrap_or_default();
+    let resource_version = metadata.resource_version.clone().unwrap_or_default();
     if kind == Kind::ClusterTrustBundle {
         // The name of a bundle with a signer begins with the signer's, and a colon.
         for part in name.split(':') {
             check_dns_subdomain("ClusterTrustBundle name", part).map_err(|e| FieldError::new("metadata.name", e))?;
         }
         let key = ObjectKey::new(kind, "", name);
-        return Ok(ObjectIdentity { given: false, uid: derived_uid(&key), key });
+        return Ok(ObjectIdentity { given: false, uid: derived_uid(&key), key, resource_version });
     }
     let what = match kind {
         Kind::Pod => "pod name",
@@ -317,7 +319,8 @@ fn identify(metadata: &ObjectMeta, kind: Kind) -> Result<ObjectIdentity, FieldEr
     if let Some(uid) = &given {
         PodUid::new(uid.clone()).map_err(|e| FieldError::new("metadata.uid", e))?;
     }
-    Ok(ObjectIdentity { given: given.is_some(), uid: given.unwrap_or_else(|| derived_uid(&key)), key })
+    let (is_given, uid) = (given.is_some(), given.unwrap_or_else(|| derived_uid(&key)));
+    Ok(ObjectIdentity { given: is_given, uid, key, resource_version })
 }
 
 fn decode<T: DeserializeOwned>(raw: &Value, kind: Kind) -> Result<T, FieldError> {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::key::{Kind, ObjectKey};
+use super::object::{Object, ObjectContent};
 use super::persistent_volume::PersistentVolumeObject;
 use super::pod::PodObject;
 
@@ -23,8 +24,22 @@ pub(super) fn any_trust_bundle() -> ObjectKey {
     ObjectKey::new(Kind::ClusterTrustBundle, "", "")
 }
 
+/// The objects that this one names, by which its volumes are resolved and filled: a pod's claims,
+/// config maps and secrets, a claim's PersistentVolume, a PersistentVolume's secrets. The key
+/// without a name stands for all ClusterTrustBundles.
+pub fn of(object: &Object) -> BTreeSet<ObjectKey> {
+    match &object.content {
+        ObjectContent::Pod(pod) => of_pod(pod),
+        ObjectContent::Claim(claim) if !claim.volume_name.is_empty() => {
+            BTreeSet::from([ObjectKey::persistent_volume(claim.volume_name.as_str())])
+        }
+        ObjectContent::PersistentVolume(volume) => of_persistent_volume(volume),
+        _ => BTreeSet::new(),
+    }
+}
+
 /// The objects that the pod's volumes name: claims, config maps, secrets.
-pub fn of_pod(pod: &PodObject) -> BTreeSet<ObjectKey> {
+pub(super) fn of_pod(pod: &PodObject) -> BTreeSet<ObjectKey> {
     let namespace = &pod.pod.namespace;
     let key = |kind, name: &str| ObjectKey::new(kind, namespace, name);
     let mut found = BTreeSet::new();

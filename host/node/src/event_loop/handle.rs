@@ -1,5 +1,6 @@
 //! A handle to the event loop for other threads. Cheap to clone.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +10,13 @@ use volhost_model::view::{EventView, UsageView};
 
 use super::manifest_text::{FieldValidation, Manifest};
 use super::requests::{
-    Added, Claims, ForceTarget, MountView, MountedVolume, NodeStatus, PodSelector, Request, RequestError, Snapshot,
+    Added, AddedObject, Claims, ForceTarget, MountView, MountedVolume, NodeStatus, PodSelector, Request, RequestError,
+    Snapshot,
 };
 use volhost_metrics::Exposition;
 use volhost_model::view::Change;
 use volhost_objects::ObjectKey;
+use volhost_objects::payload::TokenClients;
 use volhost_volume_ops::forced::Forced;
 use volhost_volume_ops::stats::MeteredVolume;
 
@@ -28,19 +31,26 @@ pub struct NodeHandle {
     requests: mpsc::Sender<Request>,
     changes: broadcast::Sender<Change>,
     exposition: Arc<Exposition>,
+    token_clients: Arc<TokenClients>,
 }
 
 impl NodeHandle {
     /// Creates a handle that sends its requests into this channel; the loop announces changes in
     /// `changes`.
     pub fn new(requests: mpsc::Sender<Request>, changes: broadcast::Sender<Change>) -> Self {
-        Self { requests, changes, exposition: Arc::default() }
+        Self { requests, changes, exposition: Arc::default(), token_clients: Arc::default() }
     }
 
     /// Sets the metrics.
     #[must_use]
     pub fn with_exposition(self, exposition: Exposition) -> Self {
         Self { exposition: Arc::new(exposition), ..self }
+    }
+
+    /// Sets the client that is asked for tokens.
+    #[must_use]
+    pub fn with_token_clients(self, token_clients: Arc<TokenClients>) -> Self {
+        Self { token_clients, ..self }
     }
 
     async fn ask<T>(&self, make: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, RequestError> {
@@ -82,6 +92,28 @@ impl NodeHandle {
         }
         let read = tokio::task::spawn_blocking(move || Manifest::read(manifest, validation));
         read.await.map_err(|_| RequestError::Stopping)
+    }
+
+    /// Returns the objects that [`NodeHandle::add_objects`] added, by key: also to an earlier run,
+    /// but for its secrets.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn added_objects(&self) -> Result<Vec<AddedObject>, RequestError> {
+        self.ask(Request::Objects).await
+    }
+
+    /// Sets the labels that the cluster gives this node, in place of those set before.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn set_node_labels(&self, labels: BTreeMap<String, String>) -> Result<(), RequestError> {
+        self.ask(|answer| Request::SetNodeLabels { labels, answer }).await
+    }
+
+    /// Returns the client that is asked for tokens of service accounts.
+    pub fn token_clients(&self) -> Arc<TokenClients> {
+        Arc::clone(&self.token_clients)
     }
 
     /// Forgets a pod that [`NodeHandle::add_objects`] added; its volumes are unmounted.

@@ -1,6 +1,7 @@
 //! Requests to the event loop. Each carries the channel for its answer.
 #![deny(clippy::disallowed_methods)]
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -47,6 +48,17 @@ pub struct AddedPod {
     pub uid: PodUid,
     /// `namespace/name`.
     pub full_name: String,
+}
+
+/// An object that a request has added, now or to an earlier run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddedObject {
+    /// Its key.
+    pub key: ObjectKey,
+    /// Its uid.
+    pub uid: String,
+    /// `metadata.resourceVersion`; empty for an object that no API server has.
+    pub resource_version: String,
 }
 
 /// The objects that a request has added.
@@ -192,6 +204,15 @@ pub enum Request {
         key: ObjectKey,
         /// The consequence, for the user.
         answer: oneshot::Sender<Result<String, RequestError>>,
+    },
+    /// The objects that requests have added, by key.
+    Objects(oneshot::Sender<Vec<AddedObject>>),
+    /// Set the labels that the cluster gives this node.
+    SetNodeLabels {
+        /// By key.
+        labels: BTreeMap<String, String>,
+        /// Done.
+        answer: oneshot::Sender<()>,
     },
     /// Wait until the pod's volumes are mounted.
     WaitMounted {

@@ -152,6 +152,7 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
     if let Some(flex) = flex.clone() {
         environment = environment.with_driver_programs(flex);
     }
+    let token_clients = objects.token_clients();
     let executor =
         Executor::new(volume_ops.clone(), registry.clone(), environment, clock, options.bounds, reports.clone());
     let attaching =
@@ -219,7 +220,7 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
         workers,
         reload: search,
     };
-    let handle = NodeHandle::new(requests, changes).with_exposition(exposition);
+    let handle = NodeHandle::new(requests, changes).with_exposition(exposition).with_token_clients(token_clients);
     let event_loop = tokio::spawn(run(node, inputs, stop.clone(), STOP_GRACE));
     Ok(Node { handle, reload, stop, event_loop, kernel: options.kernel, root: options.root, inside, _lock: lock })
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!  sources --apply--> ObjectStore (the event loop's own) --keep--> SharedObjects <--read-- plugins' host calls
 //!                                                                      |
-//!                                                                      '-- tokens: the signer, and what it has issued
+//!                                                                      '-- tokens: the signer or the cluster, and what it has issued
 //! ```
 //!
 //! The event loop writes here before it reports to the state machine that a source has changed, so
@@ -12,11 +12,12 @@
 mod known;
 mod selector;
 mod signer;
+mod token_clients;
 mod tokens;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use tokio::sync::{mpsc, watch};
@@ -24,6 +25,7 @@ use volhost_model::objects::{Bytes, KeyedObject, ObjectError, Objects, TokenRequ
 use volhost_model::{Pod, PodUid};
 
 pub use signer::{KeyError, Signer};
+pub use token_clients::{IssuedToken, TokenAnswer, TokenClients, TokenQuestion};
 pub use tokens::{Issuer, Renewal, renewals};
 
 use crate::{Kind, Object, ObjectKey};
@@ -33,7 +35,7 @@ use tokens::Tokens;
 /// The objects that volumes show.
 pub struct SharedObjects {
     known: RwLock<PayloadObjects>,
-    tokens: Option<Tokens>,
+    tokens: Tokens,
     /// Counts the changes of CSIDriver objects.
     csi_drivers: watch::Sender<u64>,
 }
@@ -41,15 +43,15 @@ pub struct SharedObjects {
 impl fmt::Debug for SharedObjects {
     /// Without the content (rule R10).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedObjects").field("issues_tokens", &self.tokens.is_some()).finish_non_exhaustive()
+        f.debug_struct("SharedObjects").field("tokens", &self.tokens).finish_non_exhaustive()
     }
 }
 
 impl SharedObjects {
-    /// Creates an empty set. With an issuer, tokens are issued, and `renewals` is notified when a
-    /// pod's expire.
+    /// Creates an empty set. Tokens are issued by the issuer, or without one by a
+    /// [client](SharedObjects::token_clients); `renewals` is notified when a pod's expire.
     pub fn new(issuer: Option<Issuer>, renewals: mpsc::UnboundedSender<Renewal>) -> Self {
-        let tokens = issuer.map(|issuer| Tokens::new(issuer, renewals));
+        let tokens = Tokens::new(issuer, renewals);
         Self { known: RwLock::default(), tokens, csi_drivers: watch::Sender::new(0) }
     }
 
@@ -96,9 +98,12 @@ impl SharedObjects {
 
     /// The pod is gone, and with it its tokens.
     pub fn forget_pod(&self, pod: &PodUid) {
-        if let Some(tokens) = &self.tokens {
-            tokens.forget(pod);
-        }
+        self.tokens.forget(pod);
+    }
+
+    /// The client that is asked for tokens where there is no issuer.
+    pub fn token_clients(&self) -> Arc<TokenClients> {
+        Arc::clone(self.tokens.clients())
     }
 
     fn read<T>(&self, read: impl FnOnce(&PayloadObjects) -> T) -> T {
@@ -120,15 +125,9 @@ impl Objects for SharedObjects {
     }
 
     fn token(&self, pod: &Pod, request: &TokenRequest) -> Result<Bytes, ObjectError> {
-        let Some(tokens) = &self.tokens else {
-            return Err(ObjectError::Unusable(
-                "this node has no token issuer; give volhost a key to sign them with: --token-signing-key and --token-issuer"
-                    .to_owned(),
-            ));
-        };
         let account = if pod.service_account.is_empty() { "default" } else { &pod.service_account };
         let uid = self.read(|known| known.account_uid(&pod.namespace, account));
-        tokens.token(pod, account, &uid, request, SystemTime::now())
+        self.tokens.token(pod, account, &uid, request, SystemTime::now())
     }
 
     fn trust_bundle(&self, name: &str) -> Result<Bytes, ObjectError> {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
@@ -18,6 +18,7 @@ use volhost_model::objects::{Bytes, ObjectError, TokenRequest};
 use volhost_model::{Pod, PodUid};
 
 use super::signer::Signer;
+use super::token_clients::{IssuedToken, TokenClients, TokenQuestion};
 
 /// The shortest and longest that a token may be asked to live, in seconds: Kubernetes' limits.
 const SHORTEST: u64 = 600;
@@ -53,7 +54,7 @@ pub struct Renewal {
 /// Which token of a pod: its service account's name, and what was asked for.
 type TokenSlot = (String, TokenRequest);
 
-struct IssuedToken {
+struct KeptToken {
     token: Bytes,
     renew: SystemTime,
     expires: SystemTime,
@@ -61,24 +62,36 @@ struct IssuedToken {
 
 /// The tokens that were issued.
 pub(super) struct Tokens {
-    issuer: Issuer,
-    issued: Mutex<BTreeMap<PodUid, BTreeMap<TokenSlot, IssuedToken>>>,
+    /// Issues tokens with a key of the operator's. Without it, a client is asked.
+    issuer: Option<Issuer>,
+    clients: Arc<TokenClients>,
+    issued: Mutex<BTreeMap<PodUid, BTreeMap<TokenSlot, KeptToken>>>,
     renewals: mpsc::UnboundedSender<Renewal>,
 }
 
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokens").field("issuer", &self.issuer.name).finish_non_exhaustive()
+        let issuer = self.issuer.as_ref().map(|issuer| &issuer.name);
+        f.debug_struct("Tokens").field("issuer", &issuer).finish_non_exhaustive()
     }
 }
 
 impl Tokens {
-    pub(super) fn new(issuer: Issuer, renewals: mpsc::UnboundedSender<Renewal>) -> Self {
-        Self { issuer, issued: Mutex::default(), renewals }
+    pub(super) fn new(issuer: Option<Issuer>, renewals: mpsc::UnboundedSender<Renewal>) -> Self {
+        Self { issuer, clients: Arc::default(), issued: Mutex::default(), renewals }
+    }
+
+    /// The client that is asked for tokens.
+    pub(super) const fn clients(&self) -> &Arc<TokenClients> {
+        &self.clients
+    }
+
+    fn issued(&self) -> MutexGuard<'_, BTreeMap<PodUid, BTreeMap<TokenSlot, KeptToken>>> {
+        self.issued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn forget(&self, pod: &PodUid) {
-        self.issued.lock().unwrap_or_else(PoisonError::into_inner).remove(pod);
+        self.issued().remove(pod);
     }
 
     /// The token that is good for now, issued anew if it is old. When that fails, the old one is
@@ -98,24 +111,25 @@ impl Tokens {
             )));
         }
         let slot = (account.to_owned(), request.clone());
-        let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_pod = issued.entry(pod.uid.clone()).or_default();
-        if let Some(good) = of_pod.get(&slot).filter(|issued| now < issued.renew) {
-            return Ok(Arc::clone(&good.token));
+        let kept = |is_good: &dyn Fn(&KeptToken) -> bool| {
+            let issued = self.issued();
+            let one = issued.get(&pod.uid).and_then(|of_pod| of_pod.get(&slot));
+            one.filter(|one| is_good(one)).map(|one| Arc::clone(&one.token))
+        };
+        if let Some(good) = kept(&|one| now < one.renew) {
+            return Ok(good);
         }
+        // Not under the lock: a cluster may take its time, and other pods' tokens do not wait.
         match self.issue(pod, account, account_uid, request, now) {
             Ok(new) => {
                 let token = Arc::clone(&new.token);
                 let after = new.renew.duration_since(now).unwrap_or_default();
-                of_pod.insert(slot, new);
+                self.issued().entry(pod.uid.clone()).or_default().insert(slot, new);
                 // The receiver is gone only when the process ends.
                 let _ = self.renewals.send(Renewal { pod: pod.uid.clone(), after });
                 Ok(token)
             }
-            Err(error) => match of_pod.get(&slot).filter(|issued| now < issued.expires) {
-                Some(old) => Ok(Arc::clone(&old.token)),
-                None => Err(error),
-            },
+            Err(error) => kept(&|one| now < one.expires).ok_or(error),
         }
     }
 
@@ -126,17 +140,45 @@ impl Tokens {
         account_uid: &str,
         request: &TokenRequest,
         now: SystemTime,
+    ) -> Result<KeptToken, ObjectError> {
+        let IssuedToken { token, expires } = match &self.issuer {
+            Some(issuer) => issuer.issue(pod, account, account_uid, request, now)?,
+            None => self.clients.ask(TokenQuestion {
+                id: 0,
+                namespace: pod.namespace.clone(),
+                service_account: account.to_owned(),
+                pod: pod.name.clone(),
+                pod_uid: pod.uid.to_string(),
+                audience: request.audience.clone(),
+                expiration_seconds: request.expiration_seconds,
+            })?,
+        };
+        let life = expires.duration_since(now).unwrap_or_default();
+        // In whole thousandths: 80 % of the life, or a day.
+        let used = (life / 5 * 4).min(OLDEST).saturating_sub(spread(pod).min(life / SPREAD_PART));
+        Ok(KeptToken { token: Arc::from(token.into_bytes()), renew: now + used, expires })
+    }
+}
+
+impl Issuer {
+    fn issue(
+        &self,
+        pod: &Pod,
+        account: &str,
+        account_uid: &str,
+        request: &TokenRequest,
+        now: SystemTime,
     ) -> Result<IssuedToken, ObjectError> {
         let asked = Duration::from_secs(request.expiration_seconds);
-        let life = self.issuer.max_lifetime.map_or(asked, |longest| asked.min(longest));
+        let life = self.max_lifetime.map_or(asked, |longest| asked.min(longest));
         let seconds = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let expires = now + life;
         let claims = json!({
-            "aud": [request.audience.as_deref().unwrap_or(&self.issuer.name)],
+            "aud": [request.audience.as_deref().unwrap_or(&self.name)],
             "exp": seconds(expires),
             "iat": seconds(now),
             "nbf": seconds(now),
-            "iss": self.issuer.name,
+            "iss": self.name,
             "sub": format!("system:serviceaccount:{}:{account}", pod.namespace),
             "kubernetes.io": {
                 "namespace": pod.namespace,
@@ -144,12 +186,10 @@ impl Tokens {
                 "serviceaccount": {"name": account, "uid": account_uid},
             },
         });
-        let token = self.issuer.signer.sign(&claims).map_err(|error| {
+        let token = self.signer.sign(&claims).map_err(|error| {
             ObjectError::Unknown(format!("a token for service account {account} could not be signed: {error}"))
         })?;
-        // In whole thousandths: 80 % of the life, or a day.
-        let used = (life / 5 * 4).min(OLDEST).saturating_sub(spread(pod).min(life / SPREAD_PART));
-        Ok(IssuedToken { token: Arc::from(token.into_bytes()), renew: now + used, expires })
+        Ok(IssuedToken { token, expires })
     }
 }
 
@@ -200,7 +240,7 @@ mod tests {
         let (renewals, due) = mpsc::unbounded_channel();
         let signer = Signer::from_pem(&ed25519()).unwrap();
         let issuer = Issuer { name: "https://node.example".into(), signer, max_lifetime: None };
-        (Tokens::new(issuer, renewals), due)
+        (Tokens::new(Some(issuer), renewals), due)
     }
 
     fn pod() -> Pod {
@@ -249,7 +289,7 @@ mod tests {
     #[test]
     fn no_token_lives_longer_than_the_operator_lets_it() {
         let (mut tokens, mut due) = tokens();
-        tokens.issuer.max_lifetime = Some(Duration::from_secs(20));
+        tokens.issuer.as_mut().unwrap().max_lifetime = Some(Duration::from_secs(20));
         let now = UNIX_EPOCH + Duration::from_secs(1_000_000);
         let token = tokens.token(&pod(), "robot", "", &request(3600), now).unwrap();
         assert_eq!(claims(&token)["exp"], json!(1_000_020));
@@ -281,6 +321,32 @@ mod tests {
             let error = tokens.token(&pod(), "robot", "", &request(seconds), UNIX_EPOCH).unwrap_err();
             assert!(matches!(error, ObjectError::Invalid(_)), "{error}");
         }
+    }
+
+    #[test]
+    fn without_a_key_a_client_issues_tokens_and_one_that_is_slow_delays_no_other() {
+        let (renewals, mut due) = mpsc::unbounded_channel();
+        let tokens = Arc::new(Tokens::new(None, renewals));
+        let (_, mut questions) = tokens.clients().connect();
+        let now = UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let ask = |account: &'static str| {
+            let tokens = Arc::clone(&tokens);
+            std::thread::spawn(move || tokens.token(&pod(), account, "", &request(3600), now))
+        };
+        let slow = ask("slow");
+        let first = questions.blocking_recv().unwrap();
+        assert_eq!((first.service_account.as_str(), first.pod.as_str()), ("slow", "web"));
+        let quick = ask("quick");
+        let second = questions.blocking_recv().unwrap();
+        let expires = now + Duration::from_secs(1_000);
+        tokens.clients().answer(second.id, Ok(IssuedToken { token: "of-quick".into(), expires }));
+        assert_eq!(quick.join().unwrap().unwrap().as_ref(), b"of-quick");
+        // The cluster's word on its life counts.
+        assert!(due.try_recv().unwrap().after <= Duration::from_secs(800));
+        // It is kept.
+        assert_eq!(ask("quick").join().unwrap().unwrap().as_ref(), b"of-quick");
+        tokens.clients().answer(first.id, Err("the service account is gone".into()));
+        assert!(slow.join().unwrap().unwrap_err().to_string().contains("the service account is gone"));
     }
 
     #[tokio::test]

@@ -18,6 +18,8 @@ pub struct NodeIdentity {
     pub labels: BTreeMap<String, String>,
     /// Where drivers say that it is: labels too, wherever the operator gave none of that name.
     pub topology: BTreeMap<String, String>,
+    /// What the cluster calls it by: these take precedence.
+    pub cluster_labels: BTreeMap<String, String>,
     /// The SELinux label that files of containers have by default; none on a node without SELinux.
     pub container_file_label: Option<String>,
 }
@@ -40,7 +42,13 @@ impl NodeIdentity {
             ("kubernetes.io/arch".to_owned(), arch.to_owned()),
         ]);
         all.extend(labels);
-        Self { name, labels: all, topology: BTreeMap::new(), container_file_label: None }
+        Self {
+            name,
+            labels: all,
+            topology: BTreeMap::new(),
+            cluster_labels: BTreeMap::new(),
+            container_file_label: None,
+        }
     }
 
     /// The same, with SELinux, if it has it.
@@ -52,7 +60,8 @@ impl NodeIdentity {
     /// Every label that PersistentVolumes can ask for.
     pub(super) fn all_labels(&self) -> BTreeMap<String, String> {
         let mut all = self.topology.clone();
-        all.extend(self.labels.iter().map(|(key, value)| (key.clone(), value.clone())));
+        let given = self.labels.iter().chain(&self.cluster_labels);
+        all.extend(given.map(|(key, value)| (key.clone(), value.clone())));
         all
     }
 
@@ -60,9 +69,10 @@ impl NodeIdentity {
     pub(super) fn describe_labels(&self, affinity: &NodeAffinity) -> String {
         let asked: BTreeSet<&str> =
             affinity.terms.iter().flat_map(|term| &term.labels).map(|one| one.key.as_str()).collect();
+        let all = self.all_labels();
         let words: Vec<String> = asked
             .into_iter()
-            .map(|key| match self.labels.get(key).or_else(|| self.topology.get(key)) {
+            .map(|key| match all.get(key) {
                 Some(value) => format!("{key}={value}"),
                 None => format!("no label {key}"),
             })

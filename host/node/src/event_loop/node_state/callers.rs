@@ -25,6 +25,12 @@ impl NodeState {
             Request::RemovePod { pod, answer } => self.request_objects(ObjectRequest::RemovePod { pod, answer }),
             Request::RemoveObject { key, answer } => self.request_objects(ObjectRequest::RemoveObject { key, answer }),
             Request::SourcesReady(answer) => self.request_objects(ObjectRequest::SourcesReady { answer }),
+            Request::Objects(answer) => reply(answer, self.sources.added_objects()),
+            Request::SetNodeLabels { labels, answer } => {
+                self.sources.set_node_labels(labels);
+                self.objects_changed();
+                reply(answer, ());
+            }
             Request::WaitMounted { pod, timeout, answer } => {
                 self.expected_pods.wait_mounted(pod, timeout, answer, &mut self.world, &self.sources);
             }

@@ -11,7 +11,7 @@ use volhost_objects::{Object, ObjectKey, ObjectSource, StoreEffects};
 use super::{IGNORED, Sources};
 use crate::event_loop::manifest_text::{ManifestObjects, REQUEST};
 use crate::event_loop::object_files::FileChange;
-use crate::event_loop::requests::{AddedPod, RequestError};
+use crate::event_loop::requests::{AddedObject, AddedPod, RequestError};
 
 /// Lists the pods among the objects of a request.
 pub(in crate::event_loop) fn added_pods(objects: &[Arc<Object>]) -> Vec<AddedPod> {
@@ -46,6 +46,17 @@ impl Sources {
             true => Err(RequestError::Invalid(format!("{REQUEST}: there is no object in it"))),
             false => Ok(()),
         }
+    }
+
+    /// Lists the objects that requests have added, by key.
+    pub(in crate::event_loop) fn added_objects(&self) -> Vec<AddedObject> {
+        let objects = self.store.keys_of(ObjectSource::Api).filter_map(|key| self.store.get(key));
+        let objects = objects.map(|object| AddedObject {
+            key: object.key.clone(),
+            uid: object.uid.clone(),
+            resource_version: object.resource_version.clone(),
+        });
+        objects.collect()
     }
 
     /// Returns the files to write before these objects are added.

@@ -158,6 +158,13 @@ impl Sources {
         self.resolver.add_topology(topology);
     }
 
+    /// Sets the labels that the cluster gives this node.
+    pub(super) fn set_node_labels(&mut self, labels: BTreeMap<String, String>) {
+        if self.resolver.set_node_labels(labels) {
+            self.resolve_all();
+        }
+    }
+
     /// Resolves every pod again: another plugin may serve a volume now.
     pub(super) fn resolve_all(&mut self) {
         let pods = self.store.pods().map(|(key, _)| key.clone()).collect();

@@ -69,6 +69,12 @@ impl Resolver {
         }
     }
 
+    /// Sets the labels that the cluster gives this node. Returns whether they have changed.
+    pub(super) fn set_node_labels(&mut self, labels: BTreeMap<String, String>) -> bool {
+        let before = std::mem::replace(&mut self.node.cluster_labels, labels);
+        before != self.node.cluster_labels
+    }
+
     /// Counts the volumes by the SELinux labels that pods ask for.
     pub(super) fn selinux_counts(&self, store: &ObjectStore) -> SelinuxCounts {
         selinux_counts(store, self.catalog.as_ref(), &self.node)
