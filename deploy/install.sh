@@ -71,6 +71,7 @@ done <"$list"
 
 put_text deploy/volhost.service "$prefix/lib/systemd/system/volhost.service"
 put_text deploy/volhost-docker.service "$prefix/lib/systemd/system/volhost-docker.service"
+put_text deploy/volhost-node-agent.service "$prefix/lib/systemd/system/volhost-node-agent.service"
 
 install -d -m 0755 "$destdir/etc/volhost" "$destdir/etc/volhost/manifests"
 if [ -e "$destdir/etc/volhost/config.toml" ]; then

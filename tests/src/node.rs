@@ -25,6 +25,7 @@ pub struct NodeBuilder {
     config: Option<String>,
     prepare: Option<String>,
     cold: bool,
+    name: String,
 }
 
 /// A running node. Dropping it ends the daemon and discards its mounts with their namespace.
@@ -34,6 +35,7 @@ pub struct Node {
     namespace: MountNamespace,
     arguments: Vec<String>,
     cold: bool,
+    name: String,
     daemon: Option<Child>,
     /// The process id of the daemon that was killed last.
     killed: Option<u32>,
@@ -54,7 +56,7 @@ impl Readiness {
 impl Default for NodeBuilder {
     fn default() -> Self {
         let plugins = ["empty-dir", "host-path", "local"].map(artifacts::plugin).to_vec();
-        Self { plugins, arguments: Vec::new(), config: None, prepare: None, cold: false }
+        Self { plugins, arguments: Vec::new(), config: None, prepare: None, cold: false, name: "test-node".to_owned() }
     }
 }
 
@@ -63,6 +65,13 @@ impl NodeBuilder {
     #[must_use]
     pub fn plugin(mut self, file: PathBuf) -> Self {
         self.plugins.push(file);
+        self
+    }
+
+    /// Gives the node this name, in place of `test-node`.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
         self
     }
 
@@ -119,7 +128,7 @@ impl NodeBuilder {
             arguments.extend(["--config".to_owned(), path.display().to_string()]);
         }
         let namespace = MountNamespace::new();
-        let node = Node { folder, namespace, arguments, cold: self.cold, daemon: None, killed: None };
+        let node = Node { folder, namespace, arguments, cold: self.cold, name: self.name, daemon: None, killed: None };
         if let Some(script) = self.prepare {
             let done =
                 node.inside("sh").args(["-euc", &script]).env("NODE", node.folder.path()).status().expect("sh runs");
@@ -230,7 +239,7 @@ impl Node {
             .arg(self.socket())
             .arg("--cache-dir")
             .arg(folder.join(CACHE))
-            .args(["--node-name", "test-node"])
+            .args(["--node-name", &self.name])
             .args(&self.arguments);
         command
     }

@@ -6,7 +6,8 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use volhost_config::{
-    ColorChoice, ControllerArguments, CsiProbeArguments, CsiServeArguments, RunArguments, with_variables,
+    ColorChoice, ControllerArguments, CsiProbeArguments, CsiServeArguments, NodeAgentArguments, RunArguments,
+    with_variables,
 };
 use volhost_model::duration::HumanDuration;
 
@@ -53,6 +54,7 @@ Serve and extend:
   csi-serve      Serve a plugin as a CSI driver; needs no daemon
   csi-probe      Ask a CSI driver whether it is ready, as a liveness probe
   controller     Create, attach and grow a CSI driver's volumes in a Kubernetes cluster
+  node-agent     Bring the pods of this node from a Kubernetes cluster to the daemon
   docker         Serve named volumes to Docker and Podman
   plugin         Write, build, test, try, inspect and distribute plugins; needs no daemon
   conformance    Run the conformance suite against a plugin, on the real kernel; needs no daemon
@@ -101,6 +103,7 @@ pub(super) enum Command {
     CsiServe(Box<CsiServeArguments>),
     CsiProbe(CsiProbeArguments),
     Controller(Box<ControllerArguments>),
+    NodeAgent(NodeAgentArguments),
     /// List pods, volumes, plugins, drivers or operations
     #[command(
         after_help = "Examples:\n  volhost get pods\n  volhost get volumes -n default -o wide\n  volhost get pods,volumes -l app=web\n  volhost get pods --sort-by age -o name\n  volhost get pods -o jsonpath='{range .items[*]}{.metadata.name}{\"\\t\"}{.status.phase}{\"\\n\"}{end}'\n  volhost get pod default/web -o yaml\n  volhost get operations -w"

@@ -6,7 +6,7 @@
 //! | [`arguments`] | what can be typed, and the help that teaches it |
 //! | [`client`] | the connection, and words for when there is none |
 //! | [`error`] | failures and their exit codes |
-//! | [`serve`] | `run`, `csi-serve`, `controller` and `csi-probe`: becomes `volhostd` or `volhost-controller` |
+//! | [`serve`] | `run`, `csi-serve`, `controller`, `csi-probe`, `node-agent`: becomes `volhostd` or `volhost-controller` |
 //! | [`list`] | objects as the API streams them, by kind |
 //! | [`columns`], [`table`], [`text`], [`format`] | what is printed |
 //! | [`reason`] | why something is not as it should be, in a word |
@@ -98,7 +98,9 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
     let environment = EnvironmentVariables::of_process();
     match cli.command {
         Command::Run(_) | Command::CsiServe(_) => return Err(serve::become_daemon()),
-        Command::Controller(_) | Command::CsiProbe(_) => return Err(serve::become_controller()),
+        Command::Controller(_) | Command::CsiProbe(_) | Command::NodeAgent(_) => {
+            return Err(serve::become_controller());
+        }
         Command::Completions { shell } => return completions::print(shell, output),
         Command::Man { dir } => return man::write(dir.as_deref(), output),
         Command::Plugin { command } => {
@@ -137,6 +139,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             | Command::CsiServe(_)
             | Command::Controller(_)
             | Command::CsiProbe(_)
+            | Command::NodeAgent(_)
             | Command::Completions { .. }
             | Command::Man { .. }
             | Command::Plugin { .. }

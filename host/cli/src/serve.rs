@@ -1,4 +1,4 @@
-//! `volhost run`, `csi-serve`, `controller` and `csi-probe`: this process becomes the program
+//! `volhost run`, `csi-serve`, `controller`, `csi-probe`, `node-agent`: this process becomes the program
 //! beside it that does it.
 
 use std::io;

@@ -14,16 +14,16 @@ const NOTE_BYTES: usize = 1024;
 
 /// Publishes events. Cloning is cheap.
 #[derive(Debug, Clone)]
-pub(crate) struct Events {
+pub struct Events {
     sender: mpsc::Sender<(Event, ObjectReference)>,
 }
 
 impl Events {
-    /// Starts publishing. Needs a tokio runtime.
-    pub(crate) fn start(client: Client, driver: &str, identity: &str) -> Self {
+    /// Starts publishing, by a component of this name, of which several may run: this one is
+    /// `instance`. Needs a tokio runtime.
+    pub fn start(client: Client, component: &str, instance: &str) -> Self {
         let (sender, mut receiver) = mpsc::channel::<(Event, ObjectReference)>(WAITING);
-        let reporter =
-            Reporter { controller: format!("{driver}/volhost-controller"), instance: Some(identity.to_owned()) };
+        let reporter = Reporter { controller: component.to_owned(), instance: Some(instance.to_owned()) };
         let recorder = Recorder::new(client, reporter);
         tokio::spawn(async move {
             while let Some((event, object)) = receiver.recv().await {
@@ -36,12 +36,12 @@ impl Events {
     }
 
     /// An event about something that went well.
-    pub(crate) fn normal(&self, object: &ObjectReference, reason: &str, note: &str) {
+    pub fn normal(&self, object: &ObjectReference, reason: &str, note: &str) {
         self.publish(object, EventType::Normal, reason, note);
     }
 
     /// An event about a failure.
-    pub(crate) fn warning(&self, object: &ObjectReference, reason: &str, note: &str) {
+    pub fn warning(&self, object: &ObjectReference, reason: &str, note: &str) {
         self.publish(object, EventType::Warning, reason, note);
     }
 

@@ -1,4 +1,4 @@
-//! What `run`, `csi-serve`, `controller` and `csi-probe` take on the command line.
+//! What `run`, `csi-serve`, `controller`, `csi-probe` and `node-agent` take on the command line.
 //!
 //! `volhostd` and `volhost-controller` act on these words. `volhost` checks them, explains them and passes them on.
 
@@ -169,6 +169,29 @@ pub struct ControllerArguments {
     /// Require the topology of the selected node alone
     #[arg(long)]
     pub strict_topology: bool,
+    /// Format of the log lines on standard error: text or json
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+    /// What is logged: error, warn, info, debug, trace, or levels by module
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub log_level: LogFilter,
+}
+
+/// Bring the pods of this node from a Kubernetes cluster to the daemon
+///
+/// Runs beside `volhost run`, on a node whose volumes volhost mounts in place of the kubelet. It
+/// needs the socket of the daemon and no right on the node.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "SIGTERM ends the agent. The daemon keeps its pods, and volumes stay mounted.\n\nExample:\n  volhost run --controller-attaches &\n  volhost node-agent --kubeconfig /etc/volhost/kubeconfig\n\nIn a pod, it uses the service account; elsewhere, the kubeconfig file of --kubeconfig or KUBECONFIG."
+)]
+pub struct NodeAgentArguments {
+    /// The name of this node's Node object [default: the host name]
+    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    pub node_name: Option<String>,
+    /// The kubeconfig file [default: the service account, or KUBECONFIG]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
     /// Format of the log lines on standard error: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,

@@ -23,7 +23,8 @@ mod socket;
 mod values;
 
 pub use arguments::{
-    ColorChoice, ControllerArguments, CsiProbeArguments, CsiServeArguments, RunArguments, with_variables,
+    ColorChoice, ControllerArguments, CsiProbeArguments, CsiServeArguments, NodeAgentArguments, RunArguments,
+    with_variables,
 };
 pub use csi_endpoint::{CsiEndpoint, CsiEndpointError};
 pub use environment::{EnvironmentVariables, variable};

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use volhost_config::{ColorChoice, ControllerArguments, CsiProbeArguments};
+use volhost_config::{ColorChoice, ControllerArguments, CsiProbeArguments, NodeAgentArguments};
 
-/// The controller of a CSI driver. `volhost` is the command line; it starts this program for
-/// `controller` and `csi-probe`
+/// The part of volhost that speaks to a Kubernetes API server. `volhost` is the command line; it
+/// starts this program for `controller`, `csi-probe` and `node-agent`
 #[derive(Debug, Parser)]
 #[command(name = "volhost-controller", version, max_term_width = 100)]
 pub(super) struct Cli {
-    /// Of the command line's other commands: no daemon is asked.
+    /// The daemon's socket, for `node-agent`
     #[arg(long, global = true, hide = true)]
-    socket: Option<PathBuf>,
+    pub(super) socket: Option<PathBuf>,
     /// When to use colour in errors
     #[arg(long, global = true, value_name = "auto|always|never", default_value = "auto", hide_possible_values = true)]
     color: ColorChoice,
@@ -25,4 +25,5 @@ pub(super) struct Cli {
 pub(super) enum Command {
     Controller(Box<ControllerArguments>),
     CsiProbe(CsiProbeArguments),
+    NodeAgent(NodeAgentArguments),
 }

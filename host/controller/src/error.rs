@@ -1,10 +1,9 @@
 //! Why the controller could not start, or ended early.
 
 use std::io;
-use std::path::PathBuf;
 
-use kube::config::{InferConfigError, KubeconfigError};
 use thiserror::Error;
+use volhost_cluster_client::ConnectionError;
 
 use crate::driver::DriverError;
 use crate::lease::LeaseLost;
@@ -24,21 +23,9 @@ pub(crate) enum ControllerError {
     /// There is no runtime or no signal handler.
     #[error("cannot start threads: {0}")]
     Runtime(#[source] io::Error),
-    /// The kubeconfig file cannot be used.
-    #[error("cannot use the kubeconfig file {path}: {source}")]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: KubeconfigError,
-    },
-    /// No file was named, and there is no service account.
-    #[error("no API server is known; run in a pod with a service account, or give --kubeconfig: {0}")]
-    NoCluster(#[source] InferConfigError),
-    /// The client refuses the configuration.
-    #[error("cannot make a client of the API server: {0}")]
-    Client(#[source] kube::Error),
+    /// There is no client of an API server.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
     /// The driver answers wrongly.
     #[error(transparent)]
     Driver(#[from] DriverError),
@@ -54,7 +41,7 @@ impl ControllerError {
     /// The exit code: 2 for what the operator has to change, otherwise 1.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Kubeconfig { .. } | Self::NoCluster(_) | Self::Client(_) => 2,
+            Self::Connection(_) => 2,
             _ => 1,
         }
     }

@@ -18,7 +18,6 @@
 //! | [`caches`] | the objects of the cluster, kept by watches |
 //! | [`queue`] | which object is next, and when one that failed is tried again |
 //! | [`lease`], [`journal`] | which replica works, and which volumes it may have begun to create |
-//! | [`events`] | events on the objects |
 //! | [`access`], [`quantity`], [`finalizers`] | access modes, sizes and lists of finalizers |
 //! | [`superseded`] | versions that the caches may still show |
 //! | [`provision`] | claims to volumes, and the end of volumes |
@@ -34,7 +33,6 @@ mod attach;
 mod caches;
 mod driver;
 mod error;
-mod events;
 mod finalizers;
 mod journal;
 mod lease;
@@ -53,18 +51,24 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use arguments::{Cli, Command};
+use volhost_config::EnvironmentVariables;
 
 /// Runs until SIGTERM, SIGINT or the loss of the Lease, and reports a failure on standard error.
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
-        Command::Controller(arguments) => run::run(*arguments),
-        Command::CsiProbe(arguments) => probe::run(&arguments),
+    let Cli { command, socket, .. } = Cli::parse();
+    let outcome = match command {
+        Command::Controller(arguments) => run::run(*arguments).map_err(|error| (error.to_string(), error.exit_code())),
+        Command::CsiProbe(arguments) => probe::run(&arguments).map_err(|error| (error.to_string(), error.exit_code())),
+        Command::NodeAgent(arguments) => {
+            let socket = volhost_config::socket(socket, &EnvironmentVariables::of_process());
+            volhost_node_agent::run(arguments, &socket).map_err(|error| (error.to_string(), error.exit_code()))
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+        Err((error, code)) => {
             eprintln!("error: {error}");
-            ExitCode::from(error.exit_code())
+            ExitCode::from(code)
         }
     }
 }

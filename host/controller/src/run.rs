@@ -1,18 +1,16 @@
 //! The controller from its start to its end.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{HeaderValue, USER_AGENT};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use volhost_cluster_client::Events;
 use volhost_config::ControllerArguments;
 use volhost_model::duration::HumanDuration;
 use volhost_telemetry::Telemetry;
@@ -21,7 +19,6 @@ use crate::attach::Attacher;
 use crate::caches::{Caches, Handlers};
 use crate::driver::Driver;
 use crate::error::ControllerError;
-use crate::events::Events;
 use crate::journal::Journal;
 use crate::lease::Election;
 use crate::modify::Modifier;
@@ -65,7 +62,7 @@ async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> 
     let Some(held) = stop.run_until_cancelled(election.acquire()).await else { return Ok(()) };
 
     let (journal, mut requests) = Journal::new();
-    let events = Events::start(client.clone(), driver.name(), election.identity());
+    let events = Events::start(client.clone(), &format!("{}/volhost-controller", driver.name()), election.identity());
     let provisioner = Arc::new(Provisioner::new(
         client.clone(),
         Arc::clone(&driver),
@@ -139,14 +136,12 @@ struct Begun {
 
 /// What every replica does, whether it leads or not.
 async fn begin(arguments: &ControllerArguments) -> Result<Begun, ControllerError> {
-    let mut config = client_config(arguments.kubeconfig.as_deref()).await?;
+    let config = volhost_cluster_client::configuration(arguments.kubeconfig.as_deref()).await?;
     let namespace = arguments.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     let HumanDuration(timeout) = arguments.timeout;
     let driver = Arc::new(Driver::connect(arguments.csi.path(), timeout).await?);
-    // The operator of the API server reads in its logs who asks.
     let agent = format!("volhost-controller/{} ({})", env!("CARGO_PKG_VERSION"), driver.name());
-    config.headers.extend(HeaderValue::from_str(&agent).ok().map(|agent| (USER_AGENT, agent)));
-    let client = Client::try_from(config).map_err(ControllerError::Client)?;
+    let client = volhost_cluster_client::connect(config, &agent)?;
     let queues = Queues {
         claims: Arc::new(WorkQueue::new()),
         volumes: Arc::new(WorkQueue::new()),
@@ -179,13 +174,6 @@ fn stopped_by_signal() -> Result<CancellationToken, ControllerError> {
         stopped.cancel();
     });
     Ok(stop)
-}
-
-async fn client_config(kubeconfig: Option<&Path>) -> Result<Config, ControllerError> {
-    let Some(path) = kubeconfig else { return Config::infer().await.map_err(ControllerError::NoCluster) };
-    let failed = |source| ControllerError::Kubeconfig { path: path.to_owned(), source };
-    let file = Kubeconfig::read_from(path).map_err(failed)?;
-    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(failed)
 }
 
 /// The ends of volumes: what the driver deletes, and what was attached.

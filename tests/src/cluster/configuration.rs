@@ -38,7 +38,7 @@ const AUDIT: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
 rules:
-  - { level: Metadata, userGroups: ['system:serviceaccounts:volhost-csi'] }
+  - { level: Metadata, userGroups: ['system:serviceaccounts:volhost-csi', 'system:serviceaccounts:volhost-node'] }
   - { level: None }
 ";
 

@@ -132,7 +132,7 @@ impl Cluster {
         serde_json::from_str(&summary).expect("statistics are JSON")
     }
 
-    /// The requests that programs with service accounts of `volhost-csi` have made until now, as
+    /// The requests that programs with service accounts of `deploy` have made until now, as
     /// the API server's audit log has them (`audit.k8s.io/v1`). A watch is there once it has ended.
     ///
     /// # Panics

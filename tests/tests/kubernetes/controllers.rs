@@ -31,7 +31,7 @@ impl Controller {
     pub(crate) fn start(driver: &Driver, name: &str, arguments: &[&str]) -> Self {
         let cluster = Arc::clone(&driver.cluster);
         deploy(&cluster, "csi", &[]);
-        let kubeconfig = kubeconfig(&cluster, name);
+        let kubeconfig = kubeconfig(&cluster, name, NAMESPACE, ACCOUNT);
         let log = cluster.node().folder().join(format!("{name}.log"));
         let to = fs::File::create(&log).unwrap();
         let process = Command::new(artifacts::volhost())
@@ -111,11 +111,7 @@ impl Controller {
 
     /// Checks that the permissions of `deploy/csi` were enough.
     pub(crate) fn assert_permitted(&self) {
-        let all = self.cluster.requests();
-        let own: Vec<&Value> = all.iter().filter(|request| request["userAgent"] == *self.agent).collect();
-        assert!(!own.is_empty(), "the audit log has its requests");
-        let refused: Vec<_> = own.iter().filter(|request| request["responseStatus"]["code"] == 403).collect();
-        assert!(refused.is_empty(), "{refused:#?}");
+        assert_permitted(&self.cluster, &self.agent);
     }
 
     /// What a failed test shows.
@@ -140,6 +136,15 @@ impl Drop for Controller {
     }
 }
 
+/// Checks that this program was allowed all that it has asked the API server for.
+pub(crate) fn assert_permitted(cluster: &Cluster, agent: &str) {
+    let all = cluster.requests();
+    let own: Vec<&Value> = all.iter().filter(|request| request["userAgent"] == *agent).collect();
+    assert!(!own.is_empty(), "the audit log has its requests");
+    let refused: Vec<_> = own.iter().filter(|request| request["responseStatus"]["code"] == 403).collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+}
+
 /// Applies the manifests of this folder in `deploy`. One test at a time: kubectl fails when an
 /// object that it did not find has appeared before it creates it.
 pub(crate) fn deploy(cluster: &Cluster, folder: &str, arguments: &[&str]) {
@@ -149,9 +154,9 @@ pub(crate) fn deploy(cluster: &Cluster, folder: &str, arguments: &[&str]) {
     cluster.kubectl(&[&["apply", "--validate=strict"], arguments, &["-k", &folder]].concat());
 }
 
-/// A kubeconfig file for the controller's service account.
-fn kubeconfig(cluster: &Cluster, name: &str) -> PathBuf {
-    let token = cluster.kubectl(&["create", "token", ACCOUNT, "-n", NAMESPACE, "--duration=2h"]);
+/// A kubeconfig file of this name for a service account.
+pub(crate) fn kubeconfig(cluster: &Cluster, name: &str, namespace: &str, account: &str) -> PathBuf {
+    let token = cluster.kubectl(&["create", "token", account, "-n", namespace, "--duration=2h"]);
     let admin = fs::read_to_string(cluster.node().folder().join("admin.kubeconfig")).unwrap();
     let mut config: Value = serde_saphyr::from_str(&admin).unwrap();
     config["users"][0]["user"] = serde_json::json!({ "token": token.trim() });

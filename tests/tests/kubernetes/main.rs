@@ -13,4 +13,6 @@ mod controller;
 mod controllers;
 mod deploy;
 mod kit;
+mod node_agent;
+mod proxy;
 mod volumes;

@@ -35,6 +35,7 @@ fn everything_is_installed_below_the_prefix_and_a_configuration_is_kept() {
         ("lib/volhost/plugins/empty-dir.wasm", 0o644),
         ("lib/volhost/shipped-plugins.sha256", 0o644),
         ("lib/systemd/system/volhost-docker.service", 0o644),
+        ("lib/systemd/system/volhost-node-agent.service", 0o644),
         ("share/man/man1/volhost-get.1.gz", 0o644),
         ("share/bash-completion/completions/volhost", 0o644),
         ("share/zsh/site-functions/_volhost", 0o644),

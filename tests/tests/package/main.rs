@@ -60,7 +60,14 @@ fn the_package_is_clean_and_its_unit_mounts_a_pod_on_a_fresh_debian() {
     root.put(Path::new(&package), "/tmp/volhost.deb");
     root.run(&["dpkg", "--no-triggers", "--install", "/tmp/volhost.deb"]);
     assert_eq!(root.run(&["systemctl", "is-enabled", "volhost"]).trim(), "enabled");
-    let verified = ["systemd-analyze", "verify", "--man=no", "volhost.service", "volhost-docker.service"];
+    let verified = [
+        "systemd-analyze",
+        "verify",
+        "--man=no",
+        "volhost.service",
+        "volhost-docker.service",
+        "volhost-node-agent.service",
+    ];
     assert_eq!(root.run(&verified), "");
     root.run(&["volhost", "version", "--client"]);
 

@@ -18,10 +18,10 @@ use volhost_proto::csi::ControllerModifyVolumeRequest;
 
 use crate::caches::Caches;
 use crate::driver::{Can, Driver};
-use crate::events::Events;
 use crate::finalizers::FIELD_MANAGER;
 use crate::provision::{ClaimKey, attributes};
 use failure::ModifyError;
+use volhost_cluster_client::Events;
 
 /// Changes volumes.
 pub(crate) struct Modifier {

@@ -16,8 +16,8 @@ use super::request::{DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, FINALIZER,
 use super::secrets::{self, SecretError};
 use crate::caches::Caches;
 use crate::driver::{Can, Driver, said};
-use crate::events::Events;
 use crate::finalizers::{self, FIELD_MANAGER};
+use volhost_cluster_client::Events;
 
 /// Why a volume is not deleted yet. The text is the event on the PersistentVolume.
 #[derive(Debug, Error)]

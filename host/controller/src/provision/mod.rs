@@ -41,10 +41,10 @@ pub(crate) use secrets::{SecretError, read as read_secret};
 
 use crate::caches::Caches;
 use crate::driver::{CallOutcome, Can, Driver, outcome};
-use crate::events::Events;
 use crate::finalizers::{self, FIELD_MANAGER};
 use crate::journal::{Entries, Journal, essence};
 use source::SourceKind;
+use volhost_cluster_client::Events;
 
 const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 const OLD_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisioner";

@@ -26,12 +26,12 @@ use volhost_proto::csi::{CapacityRange, ControllerExpandVolumeRequest};
 use crate::access;
 use crate::caches::Caches;
 use crate::driver::{Can, Driver};
-use crate::events::Events;
 use crate::finalizers::FIELD_MANAGER;
 use crate::provision::{ClaimKey, read_secret};
 use crate::quantity;
 use failure::ResizeError;
 use target::{Target, target};
+use volhost_cluster_client::Events;
 
 /// The size before the node has grown the file system: the kubelet reads it.
 const SIZE_BEFORE: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";

@@ -1,0 +1,84 @@
+//! The configuration, and one connection for all requests and watches.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::header::{HeaderValue, USER_AGENT};
+use hyper_rustls::HttpsConnectorBuilder;
+use hyper_util::client::legacy::Builder;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::retry::RetryPolicy;
+use kube::client::{Body, ConfigExt as _};
+use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+use thiserror::Error;
+use tower::ServiceBuilder;
+use tower::retry::RetryLayer;
+
+/// How often a connection that is used is asked whether it still is one, and how long the answer
+/// may take: a watch whose API server has vanished ends after both.
+const ASKED_EVERY: Duration = Duration::from_secs(20);
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+
+/// Why there is no client.
+#[derive(Debug, Error)]
+pub enum ConnectionError {
+    /// The kubeconfig file cannot be used.
+    #[error("cannot use the kubeconfig file {path}: {source}")]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: KubeconfigError,
+    },
+    /// No file was named, and there is no service account.
+    #[error("no API server is known; run in a pod with a service account, or give --kubeconfig: {0}")]
+    NoCluster(#[source] InferConfigError),
+    /// The configuration cannot be used.
+    #[error("cannot make a client of the API server: {0}")]
+    Client(#[source] Box<kube::Error>),
+}
+
+/// Reads the kubeconfig file at this path; without one, KUBECONFIG or the service account of this
+/// pod.
+///
+/// # Errors
+/// [`ConnectionError`].
+pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectionError> {
+    let Some(path) = kubeconfig else { return Config::infer().await.map_err(ConnectionError::NoCluster) };
+    let failed = |source| ConnectionError::Kubeconfig { path: path.to_owned(), source };
+    let file = Kubeconfig::read_from(path).map_err(failed)?;
+    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(failed)
+}
+
+/// Makes a client. `agent`: who asks, for the operator who reads the API server's log. Needs a
+/// tokio runtime. Nothing is sent before the first request.
+///
+/// All requests share one HTTP/2 connection, as the kubelet's do: a watch each of hundreds of
+/// objects costs no connection each.
+///
+/// # Errors
+/// [`ConnectionError::Client`].
+pub fn connect(mut config: Config, agent: &str) -> Result<Client, ConnectionError> {
+    let failed = |error| ConnectionError::Client(Box::new(error));
+    config.headers.extend(HeaderValue::from_str(agent).ok().map(|agent| (USER_AGENT, agent)));
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(config.rustls_client_config().map_err(failed)?)
+        .https_or_http()
+        .enable_all_versions()
+        .build();
+    let client: hyper_util::client::legacy::Client<_, Body> = Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .http2_keep_alive_interval(ASKED_EVERY)
+        .http2_keep_alive_timeout(ANSWER_TIME)
+        .build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry())))
+        .option_layer(config.auth_layer().map_err(failed)?)
+        .layer(config.extra_headers_layer().map_err(failed)?)
+        .map_err(tower::BoxError::from)
+        .service(client);
+    Ok(Client::new(service, config.default_namespace))
+}

@@ -1,0 +1,69 @@
+//! `status.volumesInUse` of the node: an attach/detach controller does not detach what is in it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::sync::watch;
+use tonic::Status;
+use tracing::warn;
+use volhost_api::pb;
+
+use crate::daemon::Daemon;
+
+/// Who writes the field, for server-side apply.
+const MANAGER: &str = "volhost-node-agent";
+/// How long after a failure it is tried again.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Reports the volumes in use, until the daemon is lost. A volume is reported before the daemon uses
+/// it: the daemon waits for that.
+pub(crate) async fn report(
+    client: &Client,
+    node: &str,
+    daemon: &Daemon,
+    in_use: &watch::Sender<BTreeSet<String>>,
+) -> Result<(), Status> {
+    let mut changes = daemon.watch(pb::Kind::Volumes, 0).await?;
+    let mut reported = None;
+    loop {
+        let now = daemon.volumes_in_use().await?;
+        in_use.send_if_modified(|known| {
+            let is_new = *known != now;
+            known.clone_from(&now);
+            is_new
+        });
+        if reported.as_ref() != Some(&now) {
+            match write(client, node, &now).await {
+                Ok(()) => {
+                    daemon.reported_in_use(&now).await?;
+                    reported = Some(now);
+                }
+                Err(error) => {
+                    warn!(
+                        node,
+                        "the node's status.volumesInUse cannot be written now; volumes that are attached wait for it: {error}"
+                    );
+                    tokio::time::sleep(AGAIN).await;
+                    continue;
+                }
+            }
+        }
+        if changes.message().await?.is_none() {
+            return Err(Status::cancelled("the daemon ends"));
+        }
+    }
+}
+
+async fn write(client: &Client, node: &str, volumes: &BTreeSet<String>) -> Result<(), kube::Error> {
+    let status = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": node }, "status": { "volumesInUse": volumes },
+    });
+    let nodes = Api::<Node>::all(client.clone());
+    // Of this field, nobody else knows what is right where no kubelet mounts volumes.
+    nodes.patch_status(node, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&status)).await.map(drop)
+}

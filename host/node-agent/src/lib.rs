@@ -1,0 +1,47 @@
+//! The agent of a node: brings the pods of this node, and what their volumes name, from the API
+//! server of a Kubernetes cluster to the daemon, and what the daemon reports back to the API server.
+//!
+//! ```text
+//!  API server --watches--> Known --Plan--> mirror --AddPods, RemovePod--> daemon
+//!      ^                                                                   |
+//!      |<-- volumesInUse ------------------ in_use <-----------------------|
+//!      |<-- Events ------------------------ events <-----------------------|
+//!      '<-- TokenRequests ----------------- tokens <-----------------------'
+//! ```
+//!
+//! It runs beside the daemon, as a process of its own and without a right on the node: what speaks
+//! TLS and has the cluster's credentials is not what mounts.
+//!
+//! What it does not know it leaves as it is. While the API server does not answer, the daemon keeps
+//! every pod that it has. A pod is passed on once everything that its volumes name has been read, or
+//! is known not to exist. What the daemon has and the cluster has not is removed only after the
+//! cluster's pods have been listed.
+//!
+//! | module | its job |
+//! |---|---|
+//! | [`run`] | from the start to the end; a session with the daemon after the other |
+//! | [`watches`] | the watches: of all objects of a kind, and of single ones by name |
+//! | [`cluster_object`] | one object as the API server has it |
+//! | [`known`] | all that was read, and which pods can be passed on |
+//! | [`plan`] | what the daemon is to be told, from what it has |
+//! | [`daemon`] | calls of the daemon |
+//! | [`mirror`] | carries out plans |
+//! | [`in_use`] | `status.volumesInUse` of the node |
+//! | [`events`] | events on pods |
+//! | [`tokens`] | tokens of service accounts |
+#![forbid(unsafe_code)]
+
+mod cluster_object;
+mod daemon;
+mod error;
+mod events;
+mod in_use;
+mod known;
+mod mirror;
+mod plan;
+mod run;
+mod tokens;
+mod watches;
+
+pub use error::AgentError;
+pub use run::run;

@@ -1,0 +1,127 @@
+//! The agent from its start to its end.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tracing::{info, warn};
+use volhost_cluster_client::Events;
+use volhost_config::NodeAgentArguments;
+use volhost_telemetry::Telemetry;
+
+use crate::daemon::Daemon;
+use crate::error::AgentError;
+use crate::mirror::{Mirror, PodReferences};
+use crate::{events, in_use, tokens, watches};
+
+/// How long after the end of a session the daemon is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Labels of this node; none before they are known.
+type Labels = watch::Receiver<Option<BTreeMap<String, String>>>;
+
+/// Runs until SIGTERM or SIGINT, with the daemon at this socket. Mounted volumes and the daemon's pods stay as they are then.
+///
+/// # Errors
+/// [`AgentError`].
+pub fn run(arguments: NodeAgentArguments, socket: &Path) -> Result<(), AgentError> {
+    let telemetry = Telemetry::begin(arguments.log_format, &arguments.log_level, None, "")?;
+    let threads = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(AgentError::Runtime)?;
+    let outcome = threads.block_on(agent(arguments, socket));
+    threads.shutdown_background();
+    telemetry.end();
+    outcome
+}
+
+async fn agent(arguments: NodeAgentArguments, socket: &Path) -> Result<(), AgentError> {
+    let stop = stopped_by_signal()?;
+    let node = match arguments.node_name {
+        Some(name) => name,
+        None => volhost_config::host_name()?,
+    };
+    let config = volhost_cluster_client::configuration(arguments.kubeconfig.as_deref()).await?;
+    let agent = format!("volhost-node-agent/{} ({node})", env!("CARGO_PKG_VERSION"));
+    let client = volhost_cluster_client::connect(config, &agent)?;
+    let (set_labels, labels) = watch::channel(None);
+    tokio::spawn(watches::node_labels(client.clone(), node.clone(), set_labels));
+    let events = Events::start(client.clone(), "volhost-node-agent", &node);
+    let pods = PodReferences::default();
+    let mut mirror = Mirror::start(client.clone(), &node, events.clone(), pods.clone());
+    let parts = SessionParts { client, node, daemon: Daemon::new(socket), events, pods, labels };
+    let mut told = String::new();
+    loop {
+        let ended = stop.run_until_cancelled(parts.session(&mut mirror)).await;
+        let Some(Err(status)) = ended else { return Ok(()) };
+        // Said once while the daemon stays away.
+        if told != status.message() {
+            warn!(socket = %socket.display(), "no session with the daemon: {}", status.message());
+            status.message().clone_into(&mut told);
+        }
+        if stop.run_until_cancelled(tokio::time::sleep(AGAIN)).await.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+struct SessionParts {
+    client: Client,
+    node: String,
+    daemon: Daemon,
+    events: Events,
+    pods: PodReferences,
+    labels: Labels,
+}
+
+impl SessionParts {
+    /// Keeps one run of the daemon up to date, until it is lost. Another run may have forgotten
+    /// something.
+    async fn session(&self, mirror: &mut Mirror) -> Result<(), Status> {
+        let Self { client, node, daemon, events, pods, labels } = self;
+        let (set_in_use, in_use) = watch::channel(daemon.volumes_in_use().await?);
+        // Volumes are resolved by them.
+        let mut labels = labels.clone();
+        set_labels(daemon, &mut labels).await?;
+        info!(node, "a session with the daemon begins");
+        tokio::try_join!(
+            mirror.keep(daemon, in_use),
+            in_use::report(client, node, daemon, &set_in_use),
+            events::publish(daemon, pods, events),
+            tokens::issue(client, daemon),
+            keep_labels(daemon, labels),
+        )?;
+        Ok(())
+    }
+}
+
+async fn set_labels(daemon: &Daemon, labels: &mut Labels) -> Result<(), Status> {
+    let known = labels.borrow_and_update().clone();
+    match known {
+        Some(labels) => daemon.set_labels(labels).await,
+        None => Ok(()),
+    }
+}
+
+async fn keep_labels(daemon: &Daemon, mut labels: Labels) -> Result<(), Status> {
+    while labels.changed().await.is_ok() {
+        set_labels(daemon, &mut labels).await?;
+    }
+    Err(Status::cancelled("the agent ends"))
+}
+
+fn stopped_by_signal() -> Result<CancellationToken, AgentError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(AgentError::Runtime)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(AgentError::Runtime)?;
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        info!("the agent ends; volumes stay mounted");
+        stopped.cancel();
+    });
+    Ok(stop)
+}

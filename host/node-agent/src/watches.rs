@@ -1,0 +1,183 @@
+//! The watches: of all objects of a kind, and of single ones by name.
+//!
+//! A watch begins with a list, of one object for a single one, and goes on from there; none asks
+//! again while the API server answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::{Stream, StreamExt as _};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Config, Event, watch_object};
+use kube::{Api, Client};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, JoinSet};
+use volhost_objects::{Kind, ObjectKey};
+
+use crate::cluster_object::ClusterObject;
+use crate::known::{News, all_of};
+
+/// The watches. Dropping it ends them.
+pub(crate) struct Watches {
+    client: Client,
+    news: mpsc::UnboundedSender<News>,
+    tasks: JoinSet<()>,
+    named: BTreeMap<ObjectKey, AbortHandle>,
+    bundles: Option<AbortHandle>,
+}
+
+impl Watches {
+    /// Watches the pods of this node, and the CSIDrivers. Needs a tokio runtime.
+    pub(crate) fn start(client: Client, node: &str, news: mpsc::UnboundedSender<News>) -> Self {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(all(
+            client.clone(),
+            Kind::Pod,
+            Config::default().fields(&format!("spec.nodeName={node}")),
+            news.clone(),
+        ));
+        tasks.spawn(all(client.clone(), Kind::CsiDriver, Config::default(), news.clone()));
+        Self { client, news, tasks, named: BTreeMap::new(), bundles: None }
+    }
+
+    /// Watches these single objects, and no others any more.
+    pub(crate) fn set_named(&mut self, wanted: &BTreeSet<ObjectKey>) {
+        self.named.retain(|key, watch| {
+            let is_wanted = wanted.contains(key);
+            if !is_wanted {
+                watch.abort();
+            }
+            is_wanted
+        });
+        for key in wanted {
+            if !self.named.contains_key(key) {
+                let watch = self.tasks.spawn(one(self.client.clone(), key.clone(), self.news.clone()));
+                self.named.insert(key.clone(), watch);
+            }
+        }
+        while self.tasks.try_join_next().is_some() {}
+    }
+
+    /// Watches the ClusterTrustBundles, from the first time that it is asked for.
+    pub(crate) fn watch_bundles(&mut self) {
+        if self.bundles.is_none() {
+            let bundles = all(self.client.clone(), Kind::ClusterTrustBundle, Config::default(), self.news.clone());
+            self.bundles = Some(self.tasks.spawn(bundles));
+        }
+    }
+}
+
+/// Watches the labels of this node.
+pub(crate) async fn node_labels(client: Client, node: String, labels: watch::Sender<Option<BTreeMap<String, String>>>) {
+    let mut stream = std::pin::pin!(watch_object(Api::<Node>::all(client), &node).default_backoff());
+    while let Some(seen) = stream.next().await {
+        match seen {
+            Ok(Some(seen)) => {
+                let new = seen.metadata.labels.unwrap_or_default();
+                labels.send_if_modified(|known| {
+                    let is_new = known.as_ref() != Some(&new);
+                    *known = Some(new);
+                    is_new
+                });
+            }
+            Ok(None) => tracing::warn!(node, "the cluster has no Node of this name; create it, or give --node-name"),
+            Err(error) => tracing::warn!(node, "the Node cannot be watched now: {error}"),
+        }
+    }
+}
+
+/// The resource of a kind.
+fn resource(kind: Kind) -> ApiResource {
+    let (group, version) = kind.api_version().split_once('/').unwrap_or(("", kind.api_version()));
+    let mut resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind.name()));
+    resource.plural = format!("{}s", kind.name().to_ascii_lowercase());
+    resource
+}
+
+fn stream(
+    client: Client,
+    kind: Kind,
+    config: Config,
+) -> impl Stream<Item = Result<Event<DynamicObject>, watcher::Error>> + Send {
+    watcher::watcher(Api::<DynamicObject>::all_with(client, &resource(kind)), config).default_backoff()
+}
+
+/// Watches all objects of a kind.
+async fn all(client: Client, kind: Kind, config: Config, news: mpsc::UnboundedSender<News>) {
+    let mut stream = std::pin::pin!(stream(client, kind, config));
+    let mut listing = Vec::new();
+    while let Some(event) = stream.next().await {
+        let told = match event {
+            Ok(Event::Init) => {
+                listing.clear();
+                continue;
+            }
+            Ok(Event::InitApply(object)) => {
+                listing.extend(ClusterObject::read(kind, object));
+                continue;
+            }
+            Ok(Event::InitDone) => News::Listed(kind, std::mem::take(&mut listing)),
+            Ok(Event::Apply(object)) => match ClusterObject::read(kind, object) {
+                Some(object) => News::Object(object.key.clone(), Some(object)),
+                None => continue,
+            },
+            Ok(Event::Delete(object)) => match ClusterObject::read(kind, object) {
+                Some(object) => News::Object(object.key, None),
+                None => continue,
+            },
+            // A cluster without the kind has no object of it.
+            Err(error) if is_unknown_kind(&error) => News::Listed(kind, Vec::new()),
+            Err(error) => failed(all_of(kind), &error),
+        };
+        // The receiver is gone only when the agent ends.
+        let _ = news.send(told);
+    }
+}
+
+/// Watches one object.
+async fn one(client: Client, key: ObjectKey, news: mpsc::UnboundedSender<News>) {
+    let resource = resource(key.kind);
+    let api: Api<DynamicObject> = match key.kind.is_namespaced() {
+        true => Api::namespaced_with(client, &key.namespace, &resource),
+        false => Api::all_with(client, &resource),
+    };
+    let mut stream = std::pin::pin!(watch_object(api, &key.name).default_backoff());
+    while let Some(seen) = stream.next().await {
+        let told = match seen {
+            Ok(object) => News::Object(key.clone(), object.and_then(|object| ClusterObject::read(key.kind, object))),
+            Err(error) => failed(key.clone(), &error),
+        };
+        let _ = news.send(told);
+    }
+}
+
+fn failed(key: ObjectKey, error: &watcher::Error) -> News {
+    // The sentence of the API server, where it gave one.
+    let why = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.message.clone(),
+        error => chain(error),
+    };
+    tracing::debug!("{key}: {why}");
+    News::Failed(key, why)
+}
+
+/// An error and its causes, each once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+fn is_unknown_kind(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
+}

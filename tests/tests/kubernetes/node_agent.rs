@@ -1,0 +1,275 @@
+//! `volhost node-agent`: a node of a cluster whose volumes volhost mounts, without a kubelet.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use serde_json::Value;
+use volhost_tests::Node;
+use volhost_tests::artifacts;
+use volhost_tests::cluster::Cluster;
+use volhost_tests::wait::eventually;
+
+use crate::controllers::{assert_permitted, deploy, kubeconfig};
+use crate::proxy::Proxy;
+
+const NAMESPACE: &str = "volhost-node";
+const ACCOUNT: &str = "volhost-node-agent";
+
+/// A node of its own in the shared cluster: a daemon and an agent.
+struct AgentNode {
+    cluster: Arc<Cluster>,
+    node: Node,
+    proxy: Proxy,
+    name: &'static str,
+    kubeconfig: PathBuf,
+    agent: Option<Child>,
+}
+
+impl AgentNode {
+    fn start(name: &'static str) -> Self {
+        let cluster = Cluster::shared();
+        deploy(&cluster, "node-agent", &[]);
+        cluster.apply(&format!(
+            "{{ apiVersion: v1, kind: Node, metadata: {{ name: {name}, labels: {{ zone: of-{name} }} }} }}"
+        ));
+        let mut builder = Node::builder().name(name).arguments(&["--controller-attaches"]);
+        for plugin in ["config-map", "secret", "projected"] {
+            builder = builder.plugin(artifacts::plugin(plugin));
+        }
+        let node = builder.config("[grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"$NODE/disk\"]\n").start();
+        let kubeconfig = kubeconfig(&cluster, name, NAMESPACE, ACCOUNT);
+        let mut config: Value = serde_json::from_str(&fs::read_to_string(&kubeconfig).unwrap()).unwrap();
+        let server = &mut config["clusters"][0]["cluster"]["server"];
+        let port = server.as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap();
+        let proxy = Proxy::start(port);
+        *server = format!("https://127.0.0.1:{}", proxy.port()).into();
+        fs::write(&kubeconfig, config.to_string()).unwrap();
+        let mut started = Self { cluster, node, proxy, name, kubeconfig, agent: None };
+        started.start_agent();
+        started
+    }
+
+    fn start_agent(&mut self) {
+        let log = fs::File::options().create(true).append(true).open(self.log_file()).unwrap();
+        let agent = Command::new(artifacts::volhost())
+            .args(["node-agent", "--node-name", self.name, "--log-level", "debug", "--kubeconfig"])
+            .arg(&self.kubeconfig)
+            .arg("--socket")
+            .arg(self.node.socket())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn();
+        self.agent = Some(agent.unwrap());
+    }
+
+    fn kill_agent(&mut self) {
+        let mut agent = self.agent.take().unwrap();
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.node.folder().join("node-agent.log")
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    /// Applies a pod on this node. Returns its uid.
+    fn pod(&self, pod: &str, volumes: &str) -> String {
+        let names: Vec<String> = volumes
+            .split("name: ")
+            .skip(1)
+            .filter_map(|rest| rest.strip_prefix('v'))
+            .map(|rest| format!("{{ name: v{0}, mountPath: /v{0} }}", rest.split([',', ' ']).next().unwrap()))
+            .collect();
+        self.cluster.apply(&format!(
+            "apiVersion: v1
+kind: Pod
+metadata: {{ name: {pod} }}
+spec:
+  nodeName: {}
+  terminationGracePeriodSeconds: 0
+  containers: [{{ name: main, image: none, volumeMounts: [{}] }}]
+  volumes: {volumes}
+",
+            self.name,
+            names.join(", ")
+        ));
+        self.cluster.kubectl(&["get", "pod", pod, "-o", "jsonpath={.metadata.uid}"])
+    }
+
+    fn delete_pod(&self, pod: &str) {
+        self.cluster.kubectl(&["delete", "pod", pod, "--force", "--grace-period=0", "--wait=false"]);
+    }
+
+    /// The file of a pod's volume.
+    fn file(&self, uid: &str, plugin: &str, path: &str) -> PathBuf {
+        self.node.path(&self.node.root().join("pods").join(uid).join("volumes").join(plugin).join(path))
+    }
+
+    fn assert_content(&self, file: &std::path::Path, content: &str) {
+        let read = || fs::read_to_string(file).unwrap_or_else(|error| error.to_string());
+        assert!(
+            eventually(|| read() == content),
+            "{}: {:?}, not {content:?}\n{}\n{}",
+            file.display(),
+            read(),
+            self.log(),
+            self.node.log()
+        );
+    }
+
+    fn assert_unmounted(&self) {
+        let mounts = || self.node.pod_mounts();
+        assert!(eventually(|| mounts().is_empty()), "{:?}\n{}\n{}", mounts(), self.log(), self.node.log());
+    }
+
+    /// The agent as the API server's log names it.
+    fn assert_permitted(&self) {
+        let agent = format!("volhost-node-agent/{} ({})", env!("CARGO_PKG_VERSION"), self.name);
+        assert_permitted(&self.cluster, &agent);
+    }
+}
+
+impl Drop for AgentNode {
+    fn drop(&mut self) {
+        if let Some(mut agent) = self.agent.take() {
+            let _ = agent.kill();
+            let _ = agent.wait();
+        }
+        let _ = self.cluster.try_kubectl(&["delete", "node", self.name, "--wait=false"]);
+    }
+}
+
+fn config_map(name: &str, text: &str) -> String {
+    format!("{{ apiVersion: v1, kind: ConfigMap, metadata: {{ name: {name} }}, data: {{ text: {text} }} }}")
+}
+
+#[test]
+fn pods_of_a_cluster_have_their_volumes_and_leave_nothing() {
+    let node = AgentNode::start("agent-volumes");
+    node.cluster.apply(&config_map("agent-map", "one"));
+    node.cluster
+        .apply("{ apiVersion: v1, kind: Secret, metadata: { name: agent-secret }, stringData: { word: hidden } }");
+    let disk = node.node.folder().join("disk");
+    fs::write(disk.join("marker"), "of the volume").unwrap();
+    // The zone is known by the Node's label alone.
+    node.cluster.apply(&format!(
+        "apiVersion: v1
+kind: PersistentVolume
+metadata: {{ name: agent-pv }}
+spec:
+  capacity: {{ storage: 1Gi }}
+  accessModes: [ReadWriteOnce]
+  persistentVolumeReclaimPolicy: Retain
+  storageClassName: ''
+  claimRef: {{ namespace: default, name: agent-claim }}
+  hostPath: {{ path: {} }}
+  nodeAffinity: {{ required: {{ nodeSelectorTerms: [{{ matchExpressions: [{{ key: zone, operator: In, values: [of-agent-volumes] }}] }}] }} }}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{ name: agent-claim }}
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: ''
+  volumeName: agent-pv
+  resources: {{ requests: {{ storage: 1Gi }} }}
+",
+        disk.display()
+    ));
+    let uid = node.pod(
+        "agent-web",
+        "[{ name: vscratch, emptyDir: {} }, { name: vmap, configMap: { name: agent-map } },
+    { name: vsecret, secret: { secretName: agent-secret } }, { name: vdata, persistentVolumeClaim: { claimName: agent-claim } },
+    { name: vtoken, projected: { sources: [{ serviceAccountToken: { path: token, expirationSeconds: 3600 } }] } }]",
+    );
+    node.assert_content(&node.file(&uid, "kubernetes.io~configmap", "vmap/text"), "one");
+    node.assert_content(&node.file(&uid, "kubernetes.io~secret", "vsecret/word"), "hidden");
+    node.assert_content(&node.file(&uid, "kubernetes.io~host-path", "agent-pv/marker"), "of the volume");
+
+    // The API server knows whose token it is.
+    let token = node.file(&uid, "kubernetes.io~projected", "vtoken/token");
+    assert!(eventually(|| token.exists()), "{}\n{}", node.log(), node.node.log());
+    let token = fs::read_to_string(token).unwrap();
+    let review = node.cluster.kubectl_with(
+        &["create", "-o", "json", "-f", "-"],
+        &format!("{{ apiVersion: authentication.k8s.io/v1, kind: TokenReview, spec: {{ token: {token} }} }}"),
+    );
+    let review: Value = serde_json::from_str(&review).unwrap();
+    assert_eq!(review["status"]["authenticated"], true, "{review}");
+    assert_eq!(review["status"]["user"]["extra"]["authentication.kubernetes.io/pod-uid"][0], *uid, "{review}");
+
+    node.cluster.apply(&config_map("agent-map", "two"));
+    node.assert_content(&node.file(&uid, "kubernetes.io~configmap", "vmap/text"), "two");
+
+    node.delete_pod("agent-web");
+    node.assert_unmounted();
+    node.assert_permitted();
+    // The daemon keeps nothing of what no pod uses.
+    let held = || node.node.ok(&["get", "claims,persistentvolumes", "-A", "-o", "name"]);
+    assert!(eventually(|| held().is_empty()), "{}", held());
+    node.cluster.kubectl(&["delete", "pvc", "agent-claim", "--wait=false"]);
+    node.cluster.kubectl(&["delete", "pv", "agent-pv", "--wait=false"]);
+}
+
+#[test]
+fn a_pod_waits_for_what_it_names_and_says_so_in_the_cluster() {
+    let node = AgentNode::start("agent-waiting");
+    let uid = node.pod("agent-waits", "[{ name: vmap, configMap: { name: agent-late } }]");
+    let events = || {
+        let all = [
+            "get",
+            "events",
+            "--field-selector",
+            "involvedObject.name=agent-waits",
+            "-o",
+            "jsonpath={.items[*].message}",
+        ];
+        node.cluster.kubectl(&all)
+    };
+    assert!(eventually(|| events().contains("agent-late")), "{}\n{}\n{}", events(), node.log(), node.node.log());
+    node.cluster.apply(&config_map("agent-late", "here"));
+    node.assert_content(&node.file(&uid, "kubernetes.io~configmap", "vmap/text"), "here");
+    node.delete_pod("agent-waits");
+    node.assert_unmounted();
+}
+
+#[test]
+fn without_the_api_server_every_volume_stays_and_what_has_changed_is_done_after_it() {
+    let mut node = AgentNode::start("agent-outage");
+    node.cluster.apply(&config_map("agent-outage", "before"));
+    let volumes = "[{ name: vmap, configMap: { name: agent-outage } }, { name: vscratch, emptyDir: {} }]";
+    let (stays, goes) = (node.pod("agent-stays", volumes), node.pod("agent-goes", volumes));
+    let text = |uid: &str| node.file(uid, "kubernetes.io~configmap", "vmap/text");
+    let (text_of_stays, text_of_goes) = (text(&stays), text(&goes));
+    node.assert_content(&text_of_stays, "before");
+    node.assert_content(&text_of_goes, "before");
+
+    node.proxy.cut();
+    node.cluster.apply(&config_map("agent-outage", "after"));
+    node.delete_pod("agent-goes");
+    let mounted = node.node.pod_mounts().len();
+    // Neither an agent nor a daemon that is started again takes what it cannot ask for as gone.
+    node.kill_agent();
+    node.start_agent();
+    node.node.kill();
+    node.node.start();
+    assert!(eventually(|| node.log().matches("a session with the daemon begins").count() >= 2), "{}", node.log());
+    let seen = node.node.ok(&["get", "pods", "-A", "-o", "name"]);
+    assert_eq!(seen.lines().count(), 2, "{seen}");
+    assert_eq!(node.node.pod_mounts().len(), mounted, "{}", node.node.log());
+
+    node.proxy.open();
+    node.assert_content(&text_of_stays, "after");
+    assert!(eventually(|| !text_of_goes.exists()), "{}\n{}", node.log(), node.node.log());
+    assert!(text_of_stays.exists());
+    node.delete_pod("agent-stays");
+    node.assert_unmounted();
+    node.assert_permitted();
+}
