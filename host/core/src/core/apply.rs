@@ -325,9 +325,8 @@ impl Core {
             let Some(name) = self.volume_names.get(&name).cloned() else { continue };
             let theirs = |volume: &&mut ActualVolume| volume.attachable && !self.attaching.by_host(&volume.plugin);
             let volume = self.actual.get_mut(&name).filter(theirs);
-            if let Some(volume) = volume.filter(|volume| volume.attach.presence() == Presence::Uncertain) {
-                volume.attach = MountState::PRESENT;
-                volume.device_path = Some(path);
+            if let Some(volume) = volume {
+                note_reported(volume, &path);
             }
             turn.dirty.insert(name);
         }
@@ -349,10 +348,7 @@ impl Core {
             let theirs = |volume: &ActualVolume| volume.attachable && !attaching.by_host(&volume.plugin);
             for (name, volume) in self.actual.volumes_mut().filter(|(_, volume)| theirs(volume)) {
                 match attached.get(name.name()) {
-                    Some(path) if volume.attach.presence() == Presence::Uncertain => {
-                        volume.attach = MountState::PRESENT;
-                        volume.device_path = Some(path.clone());
-                    }
+                    Some(path) if note_reported(volume, path) => {}
                     None if volume.attach.presence() == Presence::Uncertain => volume.attach = MountState::ABSENT,
                     None if volume.mounts.is_empty() && !volume.device.may_exist() => {
                         volume.attach = MountState::ABSENT
@@ -364,4 +360,16 @@ impl Core {
         }
         self.node_attachments = Some(attached);
     }
+}
+
+/// Notes that a controller reports the volume as attached under this name. Returns whether that is
+/// new. A volume that a plugin found attached before any report has no name until then.
+fn note_reported(volume: &mut ActualVolume, path: &str) -> bool {
+    match volume.attach.presence() {
+        Presence::Uncertain => volume.attach = MountState::PRESENT,
+        Presence::Present if volume.device_path.is_none() => {}
+        _ => return false,
+    }
+    volume.device_path = Some(path.to_owned());
+    true
 }

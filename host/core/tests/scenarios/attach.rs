@@ -80,6 +80,23 @@ fn with_a_controller_the_mount_waits_for_both_reports_and_no_wait_is_counted_as_
 }
 
 #[test]
+fn a_volume_that_was_found_attached_before_any_report_gets_the_name_of_the_first_report() {
+    let name = shared("disk").unique_name;
+    let reported = vec![(name.clone(), "/dev/y".to_owned())];
+    for report in [Event::NodeAttachments(reported.clone()), Event::AttachmentsSoFar(reported)] {
+        let mut world = World::with(Config::default());
+        world.desire("a", vec![shared("disk")]);
+        world.step(Event::ReportedInUse(vec![name.clone()]));
+        world.done("verify_controller_attached_volume disk");
+        assert_eq!(world.running[0].device_path, None);
+        world.fails("volume_mount disk a", FailureClass::Transient);
+        world.step(report);
+        assert_eq!(world.tick(), ["volume_mount disk a"]);
+        assert_eq!(world.running[0].device_path.as_deref(), Some("/dev/y"));
+    }
+}
+
+#[test]
 fn a_volume_that_needs_no_attachment_is_not_verified() {
     let mut world = World::with(Config::default());
     assert_eq!(world.desire("a", vec![plain("a", "data"), staged("disk")]).len(), 2);
