@@ -276,6 +276,7 @@ impl TryFrom<pb::Driver> for DriverView {
             location: driver.location,
             volume_limit: driver.volume_limit,
             topology: driver.topology.into_iter().collect(),
+            node_id: driver.node_id,
         })
     }
 }

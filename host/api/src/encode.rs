@@ -232,6 +232,7 @@ impl From<DriverView> for pb::Driver {
             location: driver.location,
             volume_limit: driver.volume_limit,
             topology: driver.topology.into_iter().collect(),
+            node_id: driver.node_id,
         }
     }
 }

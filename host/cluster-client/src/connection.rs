@@ -55,8 +55,8 @@ pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, Connecti
 /// Makes a client. `agent`: who asks, for the operator who reads the API server's log. Needs a
 /// tokio runtime. Nothing is sent before the first request.
 ///
-/// All requests share one HTTP/2 connection, as the kubelet's do: a watch each of hundreds of
-/// objects costs no connection each.
+/// All requests share one HTTP/2 connection, as the kubelet's do: the watches of many objects cost
+/// no connection each. An API server takes 100 at once; more wait until others have ended.
 ///
 /// # Errors
 /// [`ConnectionError::Client`].

@@ -145,6 +145,7 @@ async fn register_driver(drivers: &CsiDrivers, socket: &Path, info: PluginInfo) 
         capabilities: capabilities.capabilities.iter().filter_map(capability).collect(),
         volume_limit: node_info.volume_limit,
         topology: node_info.topology.clone(),
+        node_id: node_info.node_id.clone(),
         ..DriverRow::found(DriverKind::Csi, &name, endpoint.display().to_string())
     };
     info!(

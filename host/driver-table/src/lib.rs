@@ -30,6 +30,8 @@ pub struct DriverRow {
     pub volume_limit: Option<u32>,
     /// The topology of this node, as it reports.
     pub topology: BTreeMap<String, String>,
+    /// Its own name for this node; empty when it reports none.
+    pub node_id: String,
 }
 
 impl DriverRow {
@@ -45,6 +47,7 @@ impl DriverRow {
             location: location.into(),
             volume_limit: None,
             topology: BTreeMap::new(),
+            node_id: String::new(),
         }
     }
 }
@@ -134,6 +137,7 @@ impl DriverTable {
                     location: row.location.clone(),
                     volume_limit: row.volume_limit,
                     topology: row.topology.clone(),
+                    node_id: row.node_id.clone(),
                 }
             })
             .collect()

@@ -327,6 +327,8 @@ pub struct DriverView {
     pub volume_limit: Option<u32>,
     /// Where it says this node is.
     pub topology: BTreeMap<String, String>,
+    /// What it calls this node; empty when it says nothing.
+    pub node_id: String,
 }
 
 /// A PersistentVolumeClaim, and which PersistentVolume it has.

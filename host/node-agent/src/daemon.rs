@@ -129,6 +129,13 @@ impl Daemon {
         self.manager.clone().mark_volumes_as_reported_in_use(timed(volumes)).await.map(drop)
     }
 
+    /// Says that the cluster attaches this node's volumes, and says so by VolumeAttachments: without
+    /// one, none is attached.
+    pub(crate) async fn cluster_attaches(&self) -> Result<(), CallError> {
+        self.manager.clone().set_node_attachments(timed(pb::NodeAttachments::default())).await?;
+        Ok(())
+    }
+
     /// The number of the last event.
     pub(crate) async fn last_event(&self) -> Result<u64, Status> {
         let events = self.inspect.clone().list_events(timed(pb::ListEventsRequest::default())).await?;

@@ -14,8 +14,8 @@ use volhost_api::pb;
 
 use crate::daemon::Daemon;
 
-/// Who writes the field, for server-side apply.
-const MANAGER: &str = "volhost-node-agent";
+/// Who writes fields, for server-side apply.
+pub(crate) const MANAGER: &str = "volhost-node-agent";
 /// How long after a failure it is tried again.
 const AGAIN: Duration = Duration::from_secs(2);
 

@@ -5,6 +5,7 @@
 //!  API server --watches--> Known --Plan--> mirror --AddPods, RemovePod--> daemon
 //!      ^                                                                   |
 //!      |<-- volumesInUse ------------------ in_use <-----------------------|
+//!      |<-- CSINode, labels -------------- csi_node <---------------------|
 //!      |<-- Events ------------------------ events <-----------------------|
 //!      '<-- TokenRequests ----------------- tokens <-----------------------'
 //! ```
@@ -27,11 +28,13 @@
 //! | [`daemon`] | calls of the daemon |
 //! | [`mirror`] | carries out plans |
 //! | [`in_use`] | `status.volumesInUse` of the node |
+//! | [`csi_node`] | the CSINode, and the labels of topology |
 //! | [`events`] | events on pods |
 //! | [`tokens`] | tokens of service accounts |
 #![forbid(unsafe_code)]
 
 mod cluster_object;
+mod csi_node;
 mod daemon;
 mod error;
 mod events;

@@ -16,7 +16,7 @@ use crate::cluster_object::ClusterObject;
 use crate::daemon::{CallError, Daemon};
 use crate::known::{Known, News, WHOLE_KINDS};
 use crate::plan::{Held, HeldObjects, Plan, Planner, Step};
-use crate::watches::Watches;
+use crate::watches::{Connect, Watches};
 
 /// After this time the daemon is asked again to take what it has refused.
 const REFUSED_AGAIN: Duration = Duration::from_secs(30);
@@ -81,12 +81,18 @@ struct Session {
 
 impl Mirror {
     /// Starts the watches. Needs a tokio runtime.
-    pub(crate) fn start(client: kube::Client, node: &str, events: Events, pods: PodReferences) -> Self {
+    pub(crate) fn start(
+        client: &kube::Client,
+        connect: Connect,
+        node: &str,
+        events: Events,
+        pods: PodReferences,
+    ) -> Self {
         let (sender, news) = mpsc::unbounded_channel();
         Self {
             node: node.to_owned(),
             known: Known::default(),
-            watches: Watches::start(client, node, sender),
+            watches: Watches::start(client, connect, node, sender),
             watched: BTreeSet::new(),
             news,
             events,

@@ -1,6 +1,5 @@
 //! The agent from its start to its end.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,16 +13,14 @@ use volhost_cluster_client::Events;
 use volhost_config::NodeAgentArguments;
 use volhost_telemetry::Telemetry;
 
-use crate::daemon::Daemon;
+use crate::daemon::{CallError, Daemon};
 use crate::error::AgentError;
 use crate::mirror::{Mirror, PodReferences};
-use crate::{events, in_use, tokens, watches};
+use crate::watches::{Connect, KnownNode};
+use crate::{csi_node, events, in_use, tokens, watches};
 
 /// How long after the end of a session the daemon is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// Labels of this node; none before they are known.
-type Labels = watch::Receiver<Option<BTreeMap<String, String>>>;
 
 /// Runs until SIGTERM or SIGINT, with the daemon at this socket. Mounted volumes and the daemon's pods stay as they are then.
 ///
@@ -46,13 +43,14 @@ async fn agent(arguments: NodeAgentArguments, socket: &Path) -> Result<(), Agent
     };
     let config = volhost_cluster_client::configuration(arguments.kubeconfig.as_deref()).await?;
     let agent = format!("volhost-node-agent/{} ({node})", env!("CARGO_PKG_VERSION"));
-    let client = volhost_cluster_client::connect(config, &agent)?;
-    let (set_labels, labels) = watch::channel(None);
-    tokio::spawn(watches::node_labels(client.clone(), node.clone(), set_labels));
+    let connect: Connect = Box::new(move || volhost_cluster_client::connect(config.clone(), &agent));
+    let client = connect()?;
+    let (seen, known) = watch::channel(None);
+    tokio::spawn(watches::watch_node(client.clone(), node.clone(), seen));
     let events = Events::start(client.clone(), "volhost-node-agent", &node);
     let pods = PodReferences::default();
-    let mut mirror = Mirror::start(client.clone(), &node, events.clone(), pods.clone());
-    let parts = SessionParts { client, node, daemon: Daemon::new(socket), events, pods, labels };
+    let mut mirror = Mirror::start(&client, connect, &node, events.clone(), pods.clone());
+    let parts = SessionParts { client, node, daemon: Daemon::new(socket), events, pods, known };
     let mut told = String::new();
     loop {
         let ended = stop.run_until_cancelled(parts.session(&mut mirror)).await;
@@ -74,41 +72,48 @@ struct SessionParts {
     daemon: Daemon,
     events: Events,
     pods: PodReferences,
-    labels: Labels,
+    known: KnownNode,
 }
 
 impl SessionParts {
     /// Keeps one run of the daemon up to date, until it is lost. Another run may have forgotten
     /// something.
     async fn session(&self, mirror: &mut Mirror) -> Result<(), Status> {
-        let Self { client, node, daemon, events, pods, labels } = self;
+        let Self { client, node, daemon, events, pods, known } = self;
         let (set_in_use, in_use) = watch::channel(daemon.volumes_in_use().await?);
         // Volumes are resolved by them.
-        let mut labels = labels.clone();
+        let mut labels = known.clone();
         set_labels(daemon, &mut labels).await?;
+        match daemon.cluster_attaches().await {
+            Ok(()) => {}
+            // Volumes of drivers that need no attachment are served all the same.
+            Err(CallError::Refused(why)) => warn!(node, "start the daemon with --controller-attaches: {why}"),
+            Err(CallError::Lost(status)) => return Err(status),
+        }
         info!(node, "a session with the daemon begins");
         tokio::try_join!(
             mirror.keep(daemon, in_use),
             in_use::report(client, node, daemon, &set_in_use),
             events::publish(daemon, pods, events),
             tokens::issue(client, daemon),
+            csi_node::report(client, node, daemon, known.clone()),
             keep_labels(daemon, labels),
         )?;
         Ok(())
     }
 }
 
-async fn set_labels(daemon: &Daemon, labels: &mut Labels) -> Result<(), Status> {
-    let known = labels.borrow_and_update().clone();
+async fn set_labels(daemon: &Daemon, node: &mut KnownNode) -> Result<(), Status> {
+    let known = node.borrow_and_update().clone();
     match known {
-        Some(labels) => daemon.set_labels(labels).await,
+        Some(node) => daemon.set_labels(node.labels).await,
         None => Ok(()),
     }
 }
 
-async fn keep_labels(daemon: &Daemon, mut labels: Labels) -> Result<(), Status> {
-    while labels.changed().await.is_ok() {
-        set_labels(daemon, &mut labels).await?;
+async fn keep_labels(daemon: &Daemon, mut node: KnownNode) -> Result<(), Status> {
+    while node.changed().await.is_ok() {
+        set_labels(daemon, &mut node).await?;
     }
     Err(Status::cancelled("the agent ends"))
 }

@@ -4,6 +4,8 @@
 //! again while the API server answers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Node;
@@ -13,14 +15,26 @@ use kube::runtime::watcher::{self, Config, Event, watch_object};
 use kube::{Api, Client};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
+use volhost_cluster_client::ConnectionError;
 use volhost_objects::{Kind, ObjectKey};
 
 use crate::cluster_object::ClusterObject;
 use crate::known::{News, all_of};
 
+/// How many watches one connection has: an API server takes 100 requests at once over one, and the
+/// next waits until another has ended, which a watch does not.
+const WATCHES_PER_CONNECTION: usize = 80;
+
+/// Makes a client with a connection of its own.
+pub(crate) type Connect = Box<dyn Fn() -> Result<Client, ConnectionError> + Send + Sync>;
+
 /// The watches. Dropping it ends them.
 pub(crate) struct Watches {
-    client: Client,
+    /// For the watches of all objects of a kind.
+    first: Client,
+    connect: Connect,
+    /// For the others, each with the number of its watches.
+    clients: Vec<(Client, Arc<AtomicUsize>)>,
     news: mpsc::UnboundedSender<News>,
     tasks: JoinSet<()>,
     named: BTreeMap<ObjectKey, AbortHandle>,
@@ -29,7 +43,7 @@ pub(crate) struct Watches {
 
 impl Watches {
     /// Watches the pods of this node, and the CSIDrivers. Needs a tokio runtime.
-    pub(crate) fn start(client: Client, node: &str, news: mpsc::UnboundedSender<News>) -> Self {
+    pub(crate) fn start(client: &Client, connect: Connect, node: &str, news: mpsc::UnboundedSender<News>) -> Self {
         let mut tasks = JoinSet::new();
         tasks.spawn(all(
             client.clone(),
@@ -38,7 +52,7 @@ impl Watches {
             news.clone(),
         ));
         tasks.spawn(all(client.clone(), Kind::CsiDriver, Config::default(), news.clone()));
-        Self { client, news, tasks, named: BTreeMap::new(), bundles: None }
+        Self { first: client.clone(), connect, clients: Vec::new(), news, tasks, named: BTreeMap::new(), bundles: None }
     }
 
     /// Watches these single objects, and no others any more.
@@ -52,32 +66,81 @@ impl Watches {
         });
         for key in wanted {
             if !self.named.contains_key(key) {
-                let watch = self.tasks.spawn(one(self.client.clone(), key.clone(), self.news.clone()));
-                self.named.insert(key.clone(), watch);
+                let (client, place) = self.client();
+                let (key, news) = (key.clone(), self.news.clone());
+                let watching = one(client, key.clone(), news);
+                let watch = self.tasks.spawn(async move {
+                    let _place = place;
+                    watching.await;
+                });
+                self.named.insert(key, watch);
             }
         }
         while self.tasks.try_join_next().is_some() {}
     }
 
+    /// A client with room for one more watch, and the watch's place on its connection.
+    fn client(&mut self) -> (Client, Place) {
+        let has_room =
+            |(_, watches): &&(Client, Arc<AtomicUsize>)| watches.load(Ordering::Relaxed) < WATCHES_PER_CONNECTION;
+        if let Some((client, watches)) = self.clients.iter().find(has_room) {
+            return (client.clone(), Place::take(watches));
+        }
+        // It was made from the same configuration before.
+        let client = (self.connect)().unwrap_or_else(|_| self.first.clone());
+        let watches = Arc::default();
+        let place = Place::take(&watches);
+        self.clients.push((client.clone(), watches));
+        (client, place)
+    }
+
     /// Watches the ClusterTrustBundles, from the first time that it is asked for.
     pub(crate) fn watch_bundles(&mut self) {
         if self.bundles.is_none() {
-            let bundles = all(self.client.clone(), Kind::ClusterTrustBundle, Config::default(), self.news.clone());
+            let bundles = all(self.first.clone(), Kind::ClusterTrustBundle, Config::default(), self.news.clone());
             self.bundles = Some(self.tasks.spawn(bundles));
         }
     }
 }
 
-/// Watches the labels of this node.
-pub(crate) async fn node_labels(client: Client, node: String, labels: watch::Sender<Option<BTreeMap<String, String>>>) {
+/// The place of a watch on a connection. Dropping it frees the place.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(watches: &Arc<AtomicUsize>) -> Self {
+        watches.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(watches))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// This node, as the API server has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct NodeObject {
+    pub(crate) uid: String,
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+/// What is known of this node; none before it has been read.
+pub(crate) type KnownNode = watch::Receiver<Option<NodeObject>>;
+
+/// Watches this node.
+pub(crate) async fn watch_node(client: Client, node: String, known: watch::Sender<Option<NodeObject>>) {
     let mut stream = std::pin::pin!(watch_object(Api::<Node>::all(client), &node).default_backoff());
     while let Some(seen) = stream.next().await {
         match seen {
             Ok(Some(seen)) => {
-                let new = seen.metadata.labels.unwrap_or_default();
-                labels.send_if_modified(|known| {
-                    let is_new = known.as_ref() != Some(&new);
-                    *known = Some(new);
+                let (uid, labels) = (seen.metadata.uid.unwrap_or_default(), seen.metadata.labels.unwrap_or_default());
+                let new = Some(NodeObject { uid, labels });
+                // It also changes with each heartbeat of its status.
+                known.send_if_modified(|before| {
+                    let is_new = *before != new;
+                    *before = new;
                     is_new
                 });
             }

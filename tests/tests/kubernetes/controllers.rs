@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 use volhost_tests::artifacts::{self, workspace};
 use volhost_tests::cluster::Cluster;
+use volhost_tests::csi_serve::CsiServe;
 use volhost_tests::wait::eventually;
 
 use crate::kit::Driver;
@@ -29,14 +30,25 @@ pub(crate) struct Controller {
 impl Controller {
     /// Starts a replica for this driver. `name`: of its log and kubeconfig file.
     pub(crate) fn start(driver: &Driver, name: &str, arguments: &[&str]) -> Self {
-        let cluster = Arc::clone(&driver.cluster);
+        Self::start_for(&driver.cluster, &driver.served, &driver.driver(), name, arguments)
+    }
+
+    /// The same for the driver of this name that is served here.
+    pub(crate) fn start_for(
+        cluster: &Arc<Cluster>,
+        served: &CsiServe,
+        driver: &str,
+        name: &str,
+        arguments: &[&str],
+    ) -> Self {
+        let cluster = Arc::clone(cluster);
         deploy(&cluster, "csi", &[]);
         let kubeconfig = kubeconfig(&cluster, name, NAMESPACE, ACCOUNT);
         let log = cluster.node().folder().join(format!("{name}.log"));
         let to = fs::File::create(&log).unwrap();
         let process = Command::new(artifacts::volhost())
             .args(["controller", "--namespace", NAMESPACE, "--lease-duration", "5s", "--extra-create-metadata"])
-            .arg(format!("--csi=unix://{}", driver.served.socket().display()))
+            .arg(format!("--csi=unix://{}", served.socket().display()))
             .arg("--kubeconfig")
             .arg(&kubeconfig)
             .args(arguments)
@@ -45,7 +57,7 @@ impl Controller {
             .stderr(to)
             .spawn()
             .unwrap();
-        let agent = format!("volhost-controller/{} ({})", env!("CARGO_PKG_VERSION"), driver.driver());
+        let agent = format!("volhost-controller/{} ({})", env!("CARGO_PKG_VERSION"), driver);
         Self { name: name.to_owned(), agent, cluster, log, process: Some(process) }
     }
 

@@ -9,9 +9,11 @@ use serde_json::Value;
 use volhost_tests::Node;
 use volhost_tests::artifacts;
 use volhost_tests::cluster::Cluster;
+use volhost_tests::csi_serve::CsiServe;
+use volhost_tests::loop_devices::LoopDevices;
 use volhost_tests::wait::eventually;
 
-use crate::controllers::{assert_permitted, deploy, kubeconfig};
+use crate::controllers::{Controller, assert_permitted, deploy, kubeconfig};
 use crate::proxy::Proxy;
 
 const NAMESPACE: &str = "volhost-node";
@@ -35,10 +37,14 @@ impl AgentNode {
             "{{ apiVersion: v1, kind: Node, metadata: {{ name: {name}, labels: {{ zone: of-{name} }} }} }}"
         ));
         let mut builder = Node::builder().name(name).arguments(&["--controller-attaches"]);
-        for plugin in ["config-map", "secret", "projected"] {
+        for plugin in ["config-map", "csi", "secret", "projected"] {
             builder = builder.plugin(artifacts::plugin(plugin));
         }
-        let node = builder.config("[grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"$NODE/disk\"]\n").start();
+        let mut node = builder.config("[grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"$NODE/disk\"]\n").build();
+        let registry = node.folder().join("registry");
+        fs::create_dir(&registry).unwrap();
+        node.add_arguments(&["--plugin-registry", registry.to_str().unwrap()]);
+        node.start();
         let kubeconfig = kubeconfig(&cluster, name, NAMESPACE, ACCOUNT);
         let mut config: Value = serde_json::from_str(&fs::read_to_string(&kubeconfig).unwrap()).unwrap();
         let server = &mut config["clusters"][0]["cluster"]["server"];
@@ -54,7 +60,7 @@ impl AgentNode {
     fn start_agent(&mut self) {
         let log = fs::File::options().create(true).append(true).open(self.log_file()).unwrap();
         let agent = Command::new(artifacts::volhost())
-            .args(["node-agent", "--node-name", self.name, "--log-level", "debug", "--kubeconfig"])
+            .args(["node-agent", "--node-name", self.name, "--kubeconfig"])
             .arg(&self.kubeconfig)
             .arg("--socket")
             .arg(self.node.socket())
@@ -272,4 +278,103 @@ fn without_the_api_server_every_volume_stays_and_what_has_changed_is_done_after_
     node.delete_pod("agent-stays");
     node.assert_unmounted();
     node.assert_permitted();
+}
+
+#[test]
+fn a_claim_of_a_csi_driver_is_attached_by_the_cluster_and_detached_after_its_pod() {
+    let mut node = AgentNode::start("agent-csi");
+    let (cluster, name) = (Arc::clone(&node.cluster), "agent-disk");
+    let driver = format!("{name}.test");
+    let disk = node.node.folder().join("disk");
+    let registry = node.node.folder().join("registry").display().to_string();
+    let own = ["--driver-name", &driver, "--registration-dir", &registry, "--enable-attach", "--node-id", "node-7"];
+    let topology = format!("{name}.test/node=here");
+    let arguments = [&own[..], &["--topology", &topology]].concat();
+    let served = CsiServe::start_on(&node.node, name, &artifacts::plugin("loop"), &disk, &arguments);
+    let devices = LoopDevices::below(&disk);
+    cluster.apply(&format!(
+        "apiVersion: storage.k8s.io/v1
+kind: CSIDriver
+metadata: {{ name: {driver} }}
+spec: {{ attachRequired: true, podInfoOnMount: true, fsGroupPolicy: File, volumeLifecycleModes: [Persistent] }}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {{ name: {name} }}
+provisioner: {driver}
+parameters: {{ csi.storage.k8s.io/fstype: ext4, folder: {} }}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{ name: {name} }}
+spec: {{ accessModes: [ReadWriteOnce], storageClassName: {name}, resources: {{ requests: {{ storage: 16Mi }} }} }}
+",
+        disk.display()
+    ));
+    let controller = Controller::start_for(&cluster, &served, &driver, name, &[]);
+    let get = |object: &[&str], path: &str| {
+        cluster.try_kubectl(&[&["get"], object, &["-o", &format!("jsonpath={{{path}}}")]].concat()).unwrap_or_default()
+    };
+    let known = |node: &AgentNode| format!("{}\n{}\n{}", controller.known(), node.log(), node.node.log());
+    assert!(eventually(|| get(&["csinode", "agent-csi"], ".spec.drivers[*].nodeID") == "node-7"), "{}", known(&node));
+    assert_eq!(get(&["node", "agent-csi"], ".metadata.labels.agent-disk\\.test/node"), "here");
+    let uid = node.pod(name, &format!("[{{ name: vdata, persistentVolumeClaim: {{ claimName: {name} }} }}]"));
+    let volume = || get(&["pvc", name], ".spec.volumeName");
+    let mounted = || node.file(&uid, "kubernetes.io~csi", &format!("{}/lost+found", volume())).exists();
+    assert!(eventually(mounted), "{}", known(&node));
+    let in_use = || get(&["node", "agent-csi"], ".status.volumesInUse[*]");
+    assert!(in_use().starts_with(&format!("kubernetes.io/csi/{driver}^")), "{}", in_use());
+    let attachments =
+        || get(&["volumeattachments"], &format!(".items[?(@.spec.attacher==\"{driver}\")].metadata.name"));
+    assert!(!attachments().is_empty());
+
+    // Neither an agent nor a daemon that dies lets the volume go.
+    node.kill_agent();
+    node.node.kill();
+    node.node.start();
+    node.start_agent();
+    assert!(eventually(|| node.log().matches("the daemon has all pods").count() >= 2), "{}", known(&node));
+    assert!(node.file(&uid, "kubernetes.io~csi", &format!("{}/lost+found", volume())).exists());
+    assert!(!attachments().is_empty(), "{}", known(&node));
+
+    // While the volume cannot be unmounted, it stays attached, though the pod is gone.
+    let busy = node.file(&uid, "kubernetes.io~csi", &format!("{}/busy", volume()));
+    fs::write(&busy, "text").unwrap();
+    let open = fs::File::open(&busy).unwrap();
+    node.delete_pod(name);
+    let seen = |words: &str| node.node.log().contains(words);
+    assert!(eventually(|| seen("FailedUnMount") || seen("FailedUnmount") || seen("busy")), "{}", known(&node));
+    assert!(in_use().starts_with("kubernetes.io/csi/"), "{}", known(&node));
+    drop(open);
+    assert!(eventually(|| attachments().is_empty() && in_use().is_empty()), "{}", known(&node));
+    node.assert_unmounted();
+    cluster.kubectl(&["delete", "pvc", name]);
+    assert!(
+        eventually(|| get(&["pv"], &format!(".items[?(@.spec.csi.driver==\"{driver}\")].metadata.name")).is_empty()),
+        "{}",
+        known(&node)
+    );
+    assert!(eventually(|| devices.all().is_empty()), "{:?}", devices.all());
+    node.assert_permitted();
+    controller.assert_permitted();
+}
+
+#[test]
+fn more_objects_than_one_connection_has_watches_are_read() {
+    const OBJECTS: usize = 150;
+    let node = AgentNode::start("agent-many");
+    let maps: Vec<String> = (0..OBJECTS).map(|at| config_map(&format!("agent-many-{at}"), "here")).collect();
+    node.cluster.apply(&maps.join("\n---\n"));
+    let sources: Vec<String> = (0..OBJECTS)
+        .map(|at| format!("{{ configMap: {{ name: agent-many-{at}, items: [{{ key: text, path: '{at}' }}] }} }}"))
+        .collect();
+    let uid =
+        node.pod("agent-many", &format!("[{{ name: vall, projected: {{ sources: [{}] }} }}]", sources.join(", ")));
+    node.assert_content(&node.file(&uid, "kubernetes.io~projected", &format!("vall/{}", OBJECTS - 1)), "here");
+    // A change of each arrives, and requests still get through.
+    let last = OBJECTS - 1;
+    node.cluster.apply(&config_map(&format!("agent-many-{last}"), "changed"));
+    node.assert_content(&node.file(&uid, "kubernetes.io~projected", &format!("vall/{last}")), "changed");
+    node.delete_pod("agent-many");
+    node.assert_unmounted();
 }

@@ -161,6 +161,9 @@ async fn describe_driver(
     text.field("Since", &super::format::age(driver.since, text.now_us));
     text.field("Plugin", if driver.plugin.is_empty() { "none is loaded for it" } else { &driver.plugin });
     text.field("Location", &driver.location);
+    if !driver.node_id.is_empty() {
+        text.field("Node id", &driver.node_id);
+    }
     if let Some(limit) = driver.volume_limit {
         text.field("Volume limit", &limit.to_string());
     }

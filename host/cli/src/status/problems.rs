@@ -195,6 +195,7 @@ mod tests {
             since: 1,
             capabilities: vec![],
             location: String::new(),
+            node_id: String::new(),
             volume_limit: None,
             topology: Default::default(),
         };

@@ -75,6 +75,7 @@ fn driver(name: &str, kind: DriverKind, state: DriverState) -> DriverView {
         since: a_while_ago(),
         capabilities: vec!["attach".into(), "fsGroup".into()],
         location: format!("/drivers/{name}"),
+        node_id: String::new(),
         volume_limit: (kind == DriverKind::Csi).then_some(8),
         topology: Default::default(),
     }
