@@ -365,16 +365,19 @@ fn more_objects_than_one_connection_has_watches_are_read() {
     let node = AgentNode::start("agent-many");
     let maps: Vec<String> = (0..OBJECTS).map(|at| config_map(&format!("agent-many-{at}"), "here")).collect();
     node.cluster.apply(&maps.join("\n---\n"));
+    // From here on there is a connection for the others.
+    let first = node.pod("agent-first", "[{ name: vmap, configMap: { name: agent-many-0 } }]");
+    node.assert_content(&node.file(&first, "kubernetes.io~configmap", "vmap/text"), "here");
     let sources: Vec<String> = (0..OBJECTS)
         .map(|at| format!("{{ configMap: {{ name: agent-many-{at}, items: [{{ key: text, path: '{at}' }}] }} }}"))
         .collect();
     let uid =
         node.pod("agent-many", &format!("[{{ name: vall, projected: {{ sources: [{}] }} }}]", sources.join(", ")));
     node.assert_content(&node.file(&uid, "kubernetes.io~projected", &format!("vall/{}", OBJECTS - 1)), "here");
-    // A change of each arrives, and requests still get through.
-    let last = OBJECTS - 1;
-    node.cluster.apply(&config_map(&format!("agent-many-{last}"), "changed"));
-    node.assert_content(&node.file(&uid, "kubernetes.io~projected", &format!("vall/{last}")), "changed");
+    // The last of them by name, whose watch begins last.
+    node.cluster.apply(&config_map("agent-many-99", "changed"));
+    node.assert_content(&node.file(&uid, "kubernetes.io~projected", "vall/99"), "changed");
     node.delete_pod("agent-many");
+    node.delete_pod("agent-first");
     node.assert_unmounted();
 }
