@@ -18,19 +18,22 @@
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// An open folder (`O_PATH`): whatever happens to its name, the handle stays on this very
-/// folder. It keeps the mount it lies on busy, so do not keep one of a mounted volume.
+/// folder. It keeps the mount it lies on busy, so do not keep one of a mounted volume. A clone
+/// shares the descriptor, and asks the kernel for nothing.
+#[derive(Clone)]
 pub struct Directory {
-    pub(crate) fd: OwnedFd,
+    pub(crate) fd: Arc<OwnedFd>,
     pub(crate) label: PathBuf,
 }
 
 impl Directory {
     /// The handle of an implementation of [`crate::Kernel`].
     #[must_use]
-    pub const fn from_fd(fd: OwnedFd, label: PathBuf) -> Self {
-        Self { fd, label }
+    pub fn from_fd(fd: OwnedFd, label: PathBuf) -> Self {
+        Self { fd: Arc::new(fd), label }
     }
 
     /// How messages name it: relative to the root folder, or the operator's own path. Not for

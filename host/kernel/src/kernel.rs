@@ -86,12 +86,6 @@ pub trait Kernel:
     /// `InvalidPath` for a relative path; `WrongType` if it is no folder; `Failed`.
     fn open_directory(&self, path: &Path) -> Result<Directory>;
 
-    /// Another handle of the same folder.
-    ///
-    /// # Errors
-    /// `Failed` when the process has no file descriptor left.
-    fn try_clone(&self, directory: &Directory) -> Result<Directory>;
-
     /// Opens a folder below this one. An empty path is the folder itself. Mounts on the way are
     /// entered.
     ///

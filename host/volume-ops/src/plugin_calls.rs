@@ -75,7 +75,7 @@ impl PluginCalls {
         match outcome {
             Ok(_) => self.note(operation, call, None),
             Err(StepError::Plugin { source, .. }) => self.note(operation, call, Some(source)),
-            Err(StepError::Open(_) | StepError::Kernel(_)) => {}
+            Err(StepError::Kernel(_)) => {}
         }
     }
 }

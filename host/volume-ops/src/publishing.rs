@@ -16,7 +16,7 @@ use super::places::PublishPlace;
 use super::plugin_calls::{PluginCalls, not_loaded};
 use super::records::{MountRecord, MountRecords, RecordedTarget};
 use super::size_watch::SizeWatch;
-use super::steps::{PublishOutcome, StepError, Steps};
+use super::steps::{PublishOutcome, Steps};
 use super::sub_paths::SubPathOps;
 
 /// Publishes and unpublishes volumes.
@@ -87,7 +87,6 @@ impl VolumePublisher {
         self.plugins.note_step(operation, call, &outcome);
         match outcome {
             Ok(published) => Ok((place.folder, published)),
-            Err(error @ StepError::Kernel(_)) => Err(step_failure("MountVolume.Check", &error)),
             Err(error) => Err(step_failure("MountVolume.SetUp", &error)),
         }
     }

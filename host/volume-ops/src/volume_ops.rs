@@ -75,12 +75,9 @@ pub struct VolumeOps {
 
 impl VolumeOps {
     /// Creates the operations of a node. Reads the sizes that volumes had before.
-    ///
-    /// # Errors
-    /// The kernel's error for the root folder.
-    pub fn new(parts: NodeParts) -> Result<Self, KernelError> {
+    pub fn new(parts: NodeParts) -> Self {
         let NodeParts { kernel, root, state, plugins, fuse_servers, nodes_out_of_service } = parts;
-        let volume_sizes = Arc::new(VolumeSizes::restore(kernel.clone(), kernel.try_clone(&root)?));
+        let volume_sizes = Arc::new(VolumeSizes::restore(kernel.clone(), root.clone()));
         let folders = NodeFolders::new(kernel.clone(), Arc::new(root));
         let state = Arc::new(state);
         let records = Arc::new(MountRecords::new(kernel.clone(), Arc::clone(&state)));
@@ -91,7 +88,7 @@ impl VolumeOps {
         let blocks =
             Arc::new(BlockMapping::new(folders.clone(), plugins.clone(), Arc::clone(&records), devices.clone()));
         let scan = DeviceScan::new(folders.clone(), devices.clone(), Arc::clone(&expected));
-        Ok(Self {
+        Self {
             attaching: VolumeAttacher::new(folders.clone(), plugins.clone(), devices.clone(), other_nodes),
             staging: VolumeStager::new(folders.clone(), plugins.clone(), devices, Arc::clone(&expected)),
             publishing: VolumePublisher::new(
@@ -118,7 +115,7 @@ impl VolumeOps {
             sizes,
             volume_sizes,
             blocks,
-        })
+        }
     }
 
     /// Executes the operation. Blocks as long as the storage does.

@@ -105,7 +105,7 @@ pub(crate) use syscall::spawn;
 pub use syscall::{PollTarget, wait_ready};
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -163,14 +163,6 @@ impl Kernel for LinuxKernel {
 
     fn open_directory(&self, path: &Path) -> Result<Directory> {
         self.open_directory_at(path)
-    }
-
-    fn try_clone(&self, directory: &Directory) -> Result<Directory> {
-        directory
-            .as_fd()
-            .try_clone_to_owned()
-            .map(|fd| walk::directory(fd, directory.label.clone()))
-            .map_err(|error| lost_handle(&directory.label, &error))
     }
 
     fn walk(&self, directory: &Directory, rel: &Path) -> Result<Directory> {

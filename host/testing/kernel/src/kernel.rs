@@ -70,10 +70,6 @@ impl Kernel for InMemoryKernel {
         self.directory(at, path.to_owned())
     }
 
-    fn try_clone(&self, directory: &Directory) -> Result<Directory> {
-        self.directory(self.folder(directory)?, directory.label().to_owned())
-    }
-
     fn walk(&self, directory: &Directory, rel: &Path) -> Result<Directory> {
         let names = check_relative(rel)?;
         let from = self.folder(directory)?;
