@@ -166,6 +166,46 @@ impl fmt::Debug for DetachedMount {
     }
 }
 
+/// A file that is open to be appended to. Removing its name does not close it: what is appended then
+/// is lost.
+pub struct AppendFile {
+    pub(crate) fd: OwnedFd,
+    pub(crate) label: PathBuf,
+    pub(crate) bytes: u64,
+}
+
+impl AppendFile {
+    /// The handle of an implementation of [`crate::Kernel`].
+    #[must_use]
+    pub const fn from_fd(fd: OwnedFd, label: PathBuf, bytes: u64) -> Self {
+        Self { fd, label, bytes }
+    }
+
+    /// Returns its size in bytes when it was opened.
+    #[must_use]
+    pub const fn bytes_at_first(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How messages name it.
+    #[must_use]
+    pub fn label(&self) -> &Path {
+        &self.label
+    }
+}
+
+impl AsFd for AppendFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl fmt::Debug for AppendFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AppendFile").field(&self.label).finish()
+    }
+}
+
 /// The exclusive use of a root folder; dropping it, or the death of the process, gives it back.
 pub struct RootLock {
     /// Its close gives the lock back.

@@ -164,11 +164,11 @@ impl NodeFolders {
     }
 
     /// Removes the empty folders of a pod that has no volumes any more. A folder that is not empty
-    /// stays: a new volume may have come.
+    /// stays: a new volume may have come. Returns whether the pod has no folder any more.
     ///
     /// # Errors
     /// The kernel's error for a folder that could not be removed, other than that it is in use.
-    pub fn forget_pod(&self, pod: &PodUid) -> Result<(), KernelError> {
+    pub fn forget_pod(&self, pod: &PodUid) -> Result<bool, KernelError> {
         let of_pod = Path::new(layout::PODS).join(pod.as_str());
         for kind in [layout::VOLUMES, layout::VOLUME_DEVICES, layout::PRIVATE] {
             if let Some(folder) = self.open(&of_pod.join(kind))? {
@@ -183,10 +183,12 @@ impl NodeFolders {
         if let Some(folder) = self.open(&of_pod)? {
             self.remove_if_empty(&folder, OsStr::new(layout::SUB_PATHS))?;
         }
-        if let Some(folder) = self.open(Path::new(layout::PODS))? {
-            self.remove_if_empty(&folder, OsStr::new(pod.as_str()))?;
+        let Some(folder) = self.open(Path::new(layout::PODS))? else { return Ok(true) };
+        match self.kernel.remove_empty_dir(&folder, OsStr::new(pod.as_str())) {
+            Ok(()) => Ok(true),
+            Err(KernelError::NotEmpty { .. }) => Ok(false),
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
     /// Returns where the volume is staged; none if its folder does not exist.

@@ -11,10 +11,11 @@ use volhost_runtime::{Call, NeededPlace, Place, Plugin};
 use super::expected_mounts::{ExpectedMounts, VolumePlace};
 use super::failures::{kernel_failure, step_failure};
 use super::layout;
+use super::mount_records::MountRecords;
 use super::node_folders::{NodeFolders, VolumeRef};
 use super::places::PublishPlace;
 use super::plugin_calls::{PluginCalls, not_loaded};
-use super::records::{MountRecord, MountRecords, RecordedTarget};
+use super::records::{MountRecord, RecordedTarget};
 use super::size_watch::SizeWatch;
 use super::steps::{PublishOutcome, Steps};
 use super::sub_paths::SubPathOps;
@@ -155,7 +156,7 @@ impl VolumePublisher {
     pub(super) fn write_record(&self, record: &MountRecord) {
         if let Err(error) = self.records.write(record) {
             // Without a record, the volume is only published once more after a restart.
-            warn!(volume = %record.unique_name, %error, "the volume is published, but its record could not be written");
+            warn!(volume = %record.volume.unique_name, %error, "the volume is published, but its record could not be written");
         }
     }
 
@@ -200,15 +201,15 @@ impl VolumePublisher {
 pub(super) fn new_record(
     operation: &Operation,
     plugin: &Plugin,
-    (pod, spec): (&Pod, &VolumeSpec),
+    (pod, spec): (&Arc<Pod>, &Arc<VolumeSpec>),
     mount_state: RecordedTarget,
 ) -> MountRecord {
     MountRecord::new(
-        pod.clone(),
+        Arc::clone(pod),
         operation.plugin.clone(),
         plugin.info().digest.clone(),
         operation.volume.clone(),
-        spec.clone(),
+        Arc::clone(spec),
         mount_state,
     )
 }

@@ -19,7 +19,7 @@ use volhost_runtime::Call;
 use super::failures::kernel_failure;
 use super::layout;
 use super::node_folders::NodeFolders;
-use super::records::MountRecord;
+use super::records::RecordedVolume;
 
 const PREPARE: &str = "MountVolume.PrepareSubPath";
 const CLEAN: &str = "UnmountVolume.CleanSubPaths";
@@ -172,7 +172,7 @@ impl SubPathOps {
     }
 
     /// Returns whether every sub-path in the record is still a mount.
-    pub(super) fn are_mounted(&self, pod: &PodUid, record: &MountRecord) -> bool {
+    pub(super) fn are_mounted(&self, pod: &PodUid, record: &RecordedVolume) -> bool {
         record.container_mounts.iter().filter(|mount| mount.sub_path.is_some()).all(|part| {
             let folder = layout::container_folder(pod, &record.spec.name, &part.container);
             let entry = self

@@ -23,13 +23,14 @@ use super::expected_mounts::{ExpectedMounts, NodePlace, VanishedMounts, VolumePl
 use super::findings::Findings;
 use super::forced::{self, Forced};
 use super::layout;
+use super::mount_records::{MountRecords, PodFile};
 use super::node_folders::NodeFolders;
 use super::orphans::{self, Orphan};
 use super::other_node::OtherNodes;
 use super::plugin_calls::PluginCalls;
 use super::plugins::PluginSource;
 use super::publishing::{VolumePublisher, new_record};
-use super::records::{MountRecords, RecordedTarget};
+use super::records::RecordedTarget;
 use super::recovered::Recovery;
 use super::recovery::PodScan;
 use super::recovery_devices::DeviceScan;
@@ -55,11 +56,18 @@ pub struct NodeParts {
     pub nodes_out_of_service: BTreeSet<String>,
 }
 
+/// Keeps open what operations of one pod need.
+#[derive(Debug)]
+pub struct OpenPod {
+    _records: Arc<PodFile>,
+}
+
 /// Executes the operations of one node.
 #[derive(Debug)]
 pub struct VolumeOps {
     folders: NodeFolders,
     state: Arc<Directory>,
+    records: Arc<MountRecords>,
     plugins: PluginCalls,
     fuse_servers: FuseServerProcesses,
     expected: Arc<ExpectedMounts>,
@@ -101,7 +109,7 @@ impl VolumeOps {
             expansion: Expansion::new(folders.clone(), plugins.clone(), Arc::clone(&volume_sizes), Arc::clone(&blocks)),
             scan: PodScan::new(
                 folders.clone(),
-                records,
+                Arc::clone(&records),
                 scan,
                 Arc::clone(&expected),
                 Arc::clone(&sizes),
@@ -109,6 +117,7 @@ impl VolumeOps {
             ),
             folders,
             state,
+            records,
             plugins,
             fuse_servers,
             expected,
@@ -116,6 +125,13 @@ impl VolumeOps {
             volume_sizes,
             blocks,
         }
+    }
+
+    /// Keeps what operations open for the pod until the returned value is dropped: the next one
+    /// finds it open.
+    #[must_use]
+    pub fn keep_open(&self, pod: &PodUid) -> OpenPod {
+        OpenPod { _records: self.records.file(pod) }
     }
 
     /// Executes the operation. Blocks as long as the storage does.

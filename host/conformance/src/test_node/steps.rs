@@ -189,7 +189,7 @@ impl TestNode {
         self.folders.forget_staging(lifecycle.volume());
         self.folders.forget_device_places(lifecycle.volume());
         let forgotten = self.folders.forget_pod(&pod.uid);
-        forgotten.or_else(|error| fail("removed the pod's empty folders", "ok", error.to_string()))
+        forgotten.map(drop).or_else(|error| fail("removed the pod's empty folders", "ok", error.to_string()))
     }
 }
 

@@ -14,6 +14,7 @@
 //! | `folder` | plain folders: exact mode and group, removal of empty ones |
 //! | `removal` | the one recursive removal |
 //! | `files` | small records, written atomically |
+//! | `append` | files that only grow |
 //! | `payload` | sets of files, published whole |
 //! | `sub_paths` | parts of volumes, opened and made |
 //! | `detach_tree` | unmounting everything in a folder |
@@ -48,6 +49,7 @@
 //! | `stat` | looking without touching |
 //! | `syscall` | raw system calls; with `ioctl` and `landlock` the only `unsafe` |
 
+mod append;
 mod blank;
 mod block_device;
 mod confinement;
@@ -113,7 +115,7 @@ use self::confinement::Confinement;
 use self::inspect::MountInspection;
 use self::stat::IdKind;
 use crate::error::{KernelError, Result};
-use crate::handle::{DetachedMount, Directory, MountSource, RootLock};
+use crate::handle::{AppendFile, DetachedMount, Directory, MountSource, RootLock};
 use crate::kernel::Kernel;
 use crate::step::Step;
 use crate::tools::RunTool;
@@ -234,6 +236,14 @@ impl Kernel for LinuxKernel {
 
     fn remove_file(&self, directory: &Directory, name: &OsStr) -> Result<()> {
         self.remove_file_at(directory, name)
+    }
+
+    fn open_append(&self, directory: &Directory, name: &OsStr, make: Option<u32>) -> Result<Option<AppendFile>> {
+        self.open_append_at(directory, name, make)
+    }
+
+    fn append(&self, file: &AppendFile, bytes: &[u8]) -> Result<()> {
+        self.append_to(file, bytes)
     }
 
     fn source(&self, directory: &Directory) -> Result<MountSource> {
