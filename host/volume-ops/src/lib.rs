@@ -47,6 +47,7 @@ pub mod other_users;
 pub mod places;
 mod plugin_calls;
 pub mod plugins;
+mod pod_folders;
 mod pod_records;
 mod publishing;
 mod record_cleanup;

@@ -58,7 +58,10 @@ impl VolumePublisher {
     ) -> Result<(Directory, PublishOutcome), Failure> {
         let outcome = match self.publish_once(operation, call, plugin, (pod, spec)) {
             // The cleanup after the pod's last other volume may remove the folders meanwhile.
-            Err(_) if self.folders.is_absent(&layout::plugin_folder(&pod.uid, &operation.plugin)) => {
+            Err(_)
+                if self.folders.of(&pod.uid).closed(|| true)
+                    && self.folders.is_absent(&layout::plugin_folder(&pod.uid, &operation.plugin)) =>
+            {
                 self.publish_once(operation, call, plugin, (pod, spec))
             }
             outcome => outcome,
@@ -123,7 +126,7 @@ impl VolumePublisher {
         let had_sub_paths = self.sub_paths.clean(operation, call, pod)?;
         let folder = self
             .folders
-            .open(&layout::plugin_folder(pod, &operation.plugin))
+            .publish_folder(&operation.plugin, pod)
             .map_err(|error| kernel_failure("UnmountVolume.OpenFolder", FailureClass::Uncertain, &error))?;
         if let Some(folder) = folder {
             let place = self.place(operation, pod, folder)?;

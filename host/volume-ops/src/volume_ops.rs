@@ -29,6 +29,7 @@ use super::orphans::{self, Orphan};
 use super::other_node::OtherNodes;
 use super::plugin_calls::PluginCalls;
 use super::plugins::PluginSource;
+use super::pod_folders::PodFolders;
 use super::publishing::{VolumePublisher, new_record};
 use super::records::RecordedTarget;
 use super::recovered::Recovery;
@@ -60,6 +61,7 @@ pub struct NodeParts {
 #[derive(Debug)]
 pub struct OpenPod {
     _records: Arc<PodFile>,
+    _folders: Arc<PodFolders>,
 }
 
 /// Executes the operations of one node.
@@ -131,7 +133,7 @@ impl VolumeOps {
     /// finds it open.
     #[must_use]
     pub fn keep_open(&self, pod: &PodUid) -> OpenPod {
-        OpenPod { _records: self.records.file(pod) }
+        OpenPod { _records: self.records.file(pod), _folders: self.folders.of(pod) }
     }
 
     /// Executes the operation. Blocks as long as the storage does.

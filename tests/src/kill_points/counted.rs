@@ -10,6 +10,8 @@ use super::memory::{Raw, Stopped};
 const STATMOUNT: i64 = 457;
 const LISTMOUNT: i64 = 458;
 const OPEN_TREE_ATTR: i64 = 467;
+/// The name of the threads that operations run on.
+const WORKER: &str = "volhost-op";
 
 /// The name of a call for files, folders and mounts. None for what depends on how threads happen to
 /// run (waiting, waking, memory), and for what only a development build does.
@@ -38,8 +40,9 @@ pub(super) fn counted(thread: Stopped, raw: Raw) -> Option<&'static str> {
         libc::SYS_fsconfig => "fsconfig",
         libc::SYS_fsmount => "fsmount",
         libc::SYS_umount2 => "umount2",
-        STATMOUNT => "statmount",
-        LISTMOUNT => "listmount",
+        // The daemon checks the mount table at its own pace, on another thread.
+        STATMOUNT if thread.name() == WORKER => "statmount",
+        LISTMOUNT if thread.name() == WORKER => "listmount",
         // Rust's library asks in a development build whether a descriptor that it closes is open.
         libc::SYS_fcntl if !is_check_of_development_build(arguments[1]) => "fcntl",
         libc::SYS_write | libc::SYS_pwrite64 if lasts(&thread.descriptor(arguments[0])) => "write",
