@@ -267,9 +267,7 @@ impl ServedPlugin {
         match outcome {
             Ok(done) => Ok(done),
             Err(StepError::Plugin { source, .. }) => self.did(step, subject, Err(*source)),
-            Err(StepError::Open(source) | StepError::Kernel(source)) => {
-                Err(Refusal::kernel(step, crate::check::shown(subject), source))
-            }
+            Err(StepError::Kernel(source)) => Err(Refusal::kernel(step, crate::check::shown(subject), source)),
         }
     }
 

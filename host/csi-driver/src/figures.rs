@@ -139,8 +139,7 @@ impl ServedPlugin {
                 let pod = volhost_model::PodUid::new(crate::source::name_of(id))
                     .map_err(|error| Refusal::field("volume_id", error.to_string()))?;
                 let place = self.publish_place(record, "", &pod, place)?;
-                let target = place.target(&*self.kernel);
-                Some(target.map_err(|source| Refusal::kernel("measuring", shown(id), source))?)
+                Some(place.target())
             }
         };
         let call = self.call(id);

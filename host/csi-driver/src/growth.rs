@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use volhost_model::PodUid;
 use volhost_runtime::Capability;
 
-use crate::check::{self, shown, volume, wire};
+use crate::check::{self, volume, wire};
 use crate::driver::ServedPlugin;
 use crate::figures::Location;
 use crate::publishing::TARGET_PATH;
@@ -32,18 +32,17 @@ impl ServedPlugin {
         let _claim = self.in_flight.claim([volume(id)])?;
         let (record, location) = self.locate(id, &request.volume_path)?;
         let attached = self.attachment(&record, BTreeMap::new())?;
-        let failed = |source| Refusal::kernel("growing", shown(id), source);
         let target = match (&record.staged, location) {
             _ if record.spec.is_block() => None,
             (Some(staged), _) if record.stageable => {
                 let place = self.staging(&record, staged)?;
-                place.map(|place| place.target(&*self.kernel)).transpose().map_err(failed)?
+                place.map(|place| place.target())
             }
             (_, Location::Published(pod)) => {
                 let pod = PodUid::new(pod).map_err(|error| Refusal::field("volume_path", error.to_string()))?;
                 let place = self.co.place(&*self.kernel, TARGET_PATH, &request.volume_path)?;
                 let place = place.map(|place| self.publish_place(&record, &request.volume_path, &pod, place));
-                place.transpose()?.map(|place| place.target(&*self.kernel)).transpose().map_err(failed)?
+                place.transpose()?.map(|place| place.target())
             }
             (_, Location::Staged) => None,
         };

@@ -169,6 +169,10 @@ impl FuseServers for FuseServerProcesses {
         Err(FuseServerError::Failed(why.unwrap_or_else(|| format!("FUSE server {id} has ended"))))
     }
 
+    fn has_servers(&self) -> bool {
+        self.running() > 0
+    }
+
     fn settle(&self, id: &str) {
         let Some(server) = self.0.known().running.get(id).cloned() else { return };
         match self.0.kernel.is_mounted_anywhere(server.connection()) {

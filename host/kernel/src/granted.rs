@@ -39,8 +39,10 @@ impl From<Errno> for PathRefusal {
 pub trait Places {
     /// An open place.
     type Place;
-    /// Opens a path of the operator's, links followed, and says where it led.
-    fn open_root(&self, root: &Path) -> Result<(Self::Place, PathBuf), Errno>;
+    /// Opens a path of the operator's, links followed.
+    fn open_root(&self, root: &Path) -> Result<Self::Place, Errno>;
+    /// Returns the path of a place, without links.
+    fn real_path(&self, place: &Self::Place) -> Result<PathBuf, Errno>;
     /// Opens a path below a place if there is no link on it, and none if there is.
     fn open_plain(&self, from: &Self::Place, below: &Path) -> Result<Option<Self::Place>, Errno>;
     /// Looks at a name in a folder, without following it.
@@ -50,7 +52,7 @@ pub trait Places {
 /// Opens an absolute path without `..` within the granted roots.
 pub fn open<S: Places>(places: &S, path: &Path, roots: &[PathBuf]) -> Result<S::Place, PathRefusal> {
     if roots.iter().any(|root| root == Path::new("/")) {
-        return Ok(places.open_root(path)?.0);
+        return Ok(places.open_root(path)?);
     }
     let mut wanted = path.to_owned();
     for _ in 0..=MOST_LINKS {
@@ -64,13 +66,15 @@ pub fn open<S: Places>(places: &S, path: &Path, roots: &[PathBuf]) -> Result<S::
 
 /// One stretch of the walk: to the end, or to where a link leads.
 fn walk<S: Places>(places: &S, wanted: &Path, roots: &[PathBuf]) -> Result<Result<S::Place, PathBuf>, PathRefusal> {
-    let (mut place, mut real, below) = start(places, wanted, roots)?;
+    let (mut place, below) = start(places, wanted, roots)?;
     if below.as_os_str().is_empty() {
         return Ok(Ok(place));
     }
     if let Some(end) = places.open_plain(&place, &below)? {
         return Ok(Ok(end));
     }
+    // Only a link needs it.
+    let mut real = places.real_path(&place)?;
     let mut names = below.components();
     while let Some(name) = names.next() {
         match places.look_up(&place, name.as_os_str())? {
@@ -84,21 +88,21 @@ fn walk<S: Places>(places: &S, wanted: &Path, roots: &[PathBuf]) -> Result<Resul
     Ok(Ok(place))
 }
 
-/// The granted root that the path lies within, opened, its real path, and the path below it.
-fn start<S: Places>(places: &S, wanted: &Path, roots: &[PathBuf]) -> Result<(S::Place, PathBuf, PathBuf), PathRefusal> {
+/// The granted root that the path lies within, opened, and the path below it.
+fn start<S: Places>(places: &S, wanted: &Path, roots: &[PathBuf]) -> Result<(S::Place, PathBuf), PathRefusal> {
     let as_written = roots.iter().filter_map(|root| Some((root, wanted.strip_prefix(root).ok()?)));
     // Of two that contain it, the inner one: its folder is the one that the operator meant.
     if let Some((root, below)) = as_written.min_by_key(|(_, below)| below.as_os_str().len()) {
-        let (place, real) = places.open_root(root)?;
-        return Ok((place, real, below.to_owned()));
+        return Ok((places.open_root(root)?, below.to_owned()));
     }
     // A grant may be written with links (/var/run); it means the folder that they lead to.
     for root in roots {
-        if let Ok((place, real)) = places.open_root(root)
+        if let Ok(place) = places.open_root(root)
+            && let Ok(real) = places.real_path(&place)
             && let Ok(below) = wanted.strip_prefix(&real)
         {
             let below = below.to_owned();
-            return Ok((place, real, below));
+            return Ok((place, below));
         }
     }
     Err(PathRefusal::Outside)

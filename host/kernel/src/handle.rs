@@ -18,19 +18,22 @@
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// An open folder (`O_PATH`): whatever happens to its name, the handle stays on this very
-/// folder. It keeps the mount it lies on busy, so do not keep one of a mounted volume.
+/// folder. It keeps the mount it lies on busy, so do not keep one of a mounted volume. A clone
+/// shares the descriptor, and asks the kernel for nothing.
+#[derive(Clone)]
 pub struct Directory {
-    pub(crate) fd: OwnedFd,
+    pub(crate) fd: Arc<OwnedFd>,
     pub(crate) label: PathBuf,
 }
 
 impl Directory {
     /// The handle of an implementation of [`crate::Kernel`].
     #[must_use]
-    pub const fn from_fd(fd: OwnedFd, label: PathBuf) -> Self {
-        Self { fd, label }
+    pub fn from_fd(fd: OwnedFd, label: PathBuf) -> Self {
+        Self { fd: Arc::new(fd), label }
     }
 
     /// How messages name it: relative to the root folder, or the operator's own path. Not for
@@ -160,6 +163,46 @@ impl AsFd for DetachedMount {
 impl fmt::Debug for DetachedMount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("DetachedMount").field(&self.label).finish()
+    }
+}
+
+/// A file that is open to be appended to. Removing its name does not close it: what is appended then
+/// is lost.
+pub struct AppendFile {
+    pub(crate) fd: OwnedFd,
+    pub(crate) label: PathBuf,
+    pub(crate) bytes: u64,
+}
+
+impl AppendFile {
+    /// The handle of an implementation of [`crate::Kernel`].
+    #[must_use]
+    pub const fn from_fd(fd: OwnedFd, label: PathBuf, bytes: u64) -> Self {
+        Self { fd, label, bytes }
+    }
+
+    /// Returns its size in bytes when it was opened.
+    #[must_use]
+    pub const fn bytes_at_first(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How messages name it.
+    #[must_use]
+    pub fn label(&self) -> &Path {
+        &self.label
+    }
+}
+
+impl AsFd for AppendFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl fmt::Debug for AppendFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AppendFile").field(&self.label).finish()
     }
 }
 

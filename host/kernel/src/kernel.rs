@@ -10,7 +10,7 @@ use crate::driver_mounts::DriverMounts;
 use crate::error::Result;
 use crate::filesystems::Filesystems;
 use crate::fuse::FuseMounts;
-use crate::handle::{DetachedMount, Directory, MountSource, RootLock};
+use crate::handle::{AppendFile, DetachedMount, Directory, MountSource, RootLock};
 use crate::image_files::ImageFiles;
 use crate::image_stores::ImageStores;
 use crate::labels::Labels;
@@ -85,12 +85,6 @@ pub trait Kernel:
     /// # Errors
     /// `InvalidPath` for a relative path; `WrongType` if it is no folder; `Failed`.
     fn open_directory(&self, path: &Path) -> Result<Directory>;
-
-    /// Another handle of the same folder.
-    ///
-    /// # Errors
-    /// `Failed` when the process has no file descriptor left.
-    fn try_clone(&self, directory: &Directory) -> Result<Directory>;
 
     /// Opens a folder below this one. An empty path is the folder itself. Mounts on the way are
     /// entered.
@@ -216,6 +210,21 @@ pub trait Kernel:
     /// # Errors
     /// `WrongType` for a folder, `Failed`.
     fn remove_file(&self, directory: &Directory, name: &OsStr) -> Result<()>;
+
+    /// Opens a regular file to append to it. `make` is the mode that a missing one is made with, as
+    /// far as the process's umask lets; without it, none if nothing is there.
+    ///
+    /// # Errors
+    /// `SymbolicLink`, `WrongType`, `Failed`.
+    fn open_append(&self, directory: &Directory, name: &OsStr, make: Option<u32>) -> Result<Option<AppendFile>>;
+
+    /// Appends to a file, usually by one system call. A death in the middle of it leaves the
+    /// beginning of the bytes at the end of the file, or none. One thread at a time may call it for
+    /// a file.
+    ///
+    /// # Errors
+    /// `Failed` (`NoSpace`, ...), and the file is as it was before.
+    fn append(&self, file: &AppendFile, bytes: &[u8]) -> Result<()>;
 
     /// A folder of the host's own as the source of a bind mount.
     ///

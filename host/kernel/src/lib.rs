@@ -89,7 +89,7 @@ pub use error::{
 pub use filesystems::{CheckOutcome, Contents, Filesystems};
 pub use format_options::FormatOptions;
 pub use fuse::{FuseConnection, FuseMount, FuseMounts, FuseOptions};
-pub use handle::{DetachedMount, Directory, MountSource, RootLock, SourceKind};
+pub use handle::{AppendFile, DetachedMount, Directory, MountSource, RootLock, SourceKind};
 pub use image_files::ImageFiles;
 pub use image_stores::{ImageFacts, ImageStores};
 pub use kernel::Kernel;

@@ -53,7 +53,7 @@ struct ApprovedContent {
 pub struct Approvals {
     kernel: Arc<dyn Kernel>,
     /// The root folder; an error if it could not be opened a second time.
-    root: Result<Directory, Arc<KernelError>>,
+    root: Directory,
     record: Mutex<ApprovalRecord>,
 }
 
@@ -99,8 +99,7 @@ impl Approvals {
     /// `sha256` can be used.
     pub fn open(kernel: Arc<dyn Kernel>, root: &Directory) -> Self {
         let record = ApprovalRecord::open(&*kernel, root);
-        let root = kernel.try_clone(root).map_err(Arc::new);
-        Self { kernel, root, record: Mutex::new(record) }
+        Self { kernel, root: root.clone(), record: Mutex::new(record) }
     }
 
     fn record(&self) -> MutexGuard<'_, ApprovalRecord> {
@@ -110,10 +109,8 @@ impl Approvals {
     /// The record, opened again if it could not be used before: the disk may have been full.
     fn usable_record(&self) -> MutexGuard<'_, ApprovalRecord> {
         let mut record = self.record();
-        if record.folder.is_err()
-            && let Ok(root) = &self.root
-        {
-            *record = ApprovalRecord::open(&*self.kernel, root);
+        if record.folder.is_err() {
+            *record = ApprovalRecord::open(&*self.kernel, &self.root);
         }
         record
     }

@@ -131,6 +131,8 @@ pub trait FuseServers: Send + Sync + fmt::Debug {
     /// Ends the server of this name if its file system is not mounted any more: waits for it as
     /// long as the grant says, and kills it then. One that is not known has ended.
     fn settle(&self, id: &str);
+    /// Returns whether a server runs.
+    fn has_servers(&self) -> bool;
 }
 
 /// No FUSE servers: where none can be started.
@@ -147,6 +149,10 @@ impl FuseServers for NoFuseServers {
     }
 
     fn settle(&self, _: &str) {}
+
+    fn has_servers(&self) -> bool {
+        false
+    }
 }
 
 /// The FUSE servers that one call has started. When the call's handles are gone, those whose mounts

@@ -134,6 +134,8 @@ pub struct Publish {
     /// The size in bytes beyond which the host emits an event for the pod; none when the plugin did
     /// not ask for it.
     pub watched_size: Option<u64>,
+    /// The host found a mount at the target, and not a plain folder.
+    pub is_mount: bool,
 }
 
 /// A plugin, ready to be called from any thread, by many at once. Every call has a sandbox of its
@@ -248,8 +250,9 @@ impl Plugin {
             )
         })?;
         answer.map_err(PluginError::from)?;
-        let publish = Publish { watched_size: state.watched_size };
-        let found = match self.look(call, FUNCTION, &target)? {
+        let found = self.look(call, FUNCTION, &target)?;
+        let publish = Publish { watched_size: state.watched_size, is_mount: matches!(found, Entry::Mount(_)) };
+        let found = match found {
             Entry::Mount(_) if spec.read_only && !self.updates_what_pods_read() => {
                 // Whether or not the plugin, or a driver behind it, honours the request: the pod
                 // does not write.

@@ -11,7 +11,7 @@ use volhost_model::{PodUid, SpecName};
 use crate::private::PrivateFolder;
 
 /// A name in a folder that the host has open.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Place {
     /// The folder.
     pub parent: Directory,
@@ -42,7 +42,7 @@ pub struct Target {
 }
 
 /// The place of another volume of the pod.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct NeededPlace {
     /// Its name in the pod.
     pub name: String,

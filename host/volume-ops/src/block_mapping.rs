@@ -18,9 +18,9 @@ use super::device_records::DeviceRecords;
 use super::failures::{kernel_failure, step_failure};
 use super::findings::Findings;
 use super::layout;
+use super::mount_records::MountRecords;
 use super::node_folders::{NodeFolders, VolumeRef};
 use super::plugin_calls::PluginCalls;
-use super::records::MountRecords;
 use super::staging::{VolumeStager, after_restage, after_stage};
 use super::steps::Steps;
 

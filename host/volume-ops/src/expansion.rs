@@ -200,12 +200,12 @@ impl Expansion {
             && let Some(place) = self.folders.staging(volume).map_err(failed)?
             && (operation.pod_uid.is_none() || place.is_mounted(self.kernel()).map_err(failed)?)
         {
-            return place.target(self.kernel()).map(Some).map_err(failed);
+            return Ok(Some(place.target()));
         }
         let Some(pod) = &operation.pod_uid else { return Ok(None) };
         let folder = self.folders.open(&layout::plugin_folder(pod, &operation.plugin)).map_err(failed)?;
         let Some(folder) = folder else { return Ok(None) };
         let place = self.folders.publish(volume, pod, folder, Vec::new()).map_err(failed)?;
-        place.target(self.kernel()).map(Some).map_err(failed)
+        Ok(Some(place.target()))
     }
 }

@@ -12,8 +12,5 @@ pub(super) fn kernel_failure(step: &str, class: FailureClass, error: &KernelErro
 
 /// Returns the failure of a step of the plugin.
 pub(super) fn step_failure(step: &str, error: &StepError) -> Failure {
-    match error {
-        StepError::Open(error) => kernel_failure("OpenFolder", FailureClass::Transient, error),
-        error => Failure::new(error.class(), step, error.to_string()),
-    }
+    Failure::new(error.class(), step, error.to_string())
 }

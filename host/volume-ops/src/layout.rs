@@ -14,6 +14,7 @@
 //! ROOT/sizes/                                        the sizes that volumes were expanded to; outlives the machine
 //! ROOT/approvals/plugins.json                        which plugin has which name, source and grant; outlives the machine
 //! ROOT/state/                                        a tmpfs: records, objects added by request; goes with the machine
+//! ROOT/state/pods/UID                                the records of a pod's published volumes
 //! ROOT/state/version                                 the number of the layout of all this: see [`super::layout_version`]
 //! ROOT/lock                                          locked by the running volhost
 //! ```

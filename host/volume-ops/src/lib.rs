@@ -15,7 +15,7 @@
 //! | [`volume_ops`] | executes one operation |
 //! | `attaching`, `other_node`, `staging`, `publishing`, `sub_paths`, `block_mapping`, `expansion` | the parts of operations |
 //! | `plugin_calls`, [`plugins`] | which plugin runs them |
-//! | `records`, `device_record`, `device_records`, `record_cleanup`, `volume_sizes` | what is on disk besides the volumes |
+//! | `records`, `mount_records`, `pod_records`, `volume_records`, `device_record`, `device_records`, `record_cleanup`, `volume_sizes` | what is on disk besides the volumes |
 //! | [`recovery`], `recovered`, `recovery_devices`, [`orphans`] | what a restart finds |
 //! | [`expected_mounts`], [`forced`] | mounts that should exist, that vanished, that are unmounted by force |
 //! | `attachment_metadata` | what controllers report about attached volumes |
@@ -36,8 +36,10 @@ pub mod expected_mounts;
 mod failures;
 mod findings;
 pub mod forced;
+mod kept_open;
 pub mod layout;
 pub mod layout_version;
+mod mount_records;
 pub mod node_folders;
 pub mod orphans;
 mod other_node;
@@ -45,6 +47,8 @@ pub mod other_users;
 pub mod places;
 mod plugin_calls;
 pub mod plugins;
+mod pod_folders;
+mod pod_records;
 mod publishing;
 mod record_cleanup;
 mod records;
@@ -58,5 +62,6 @@ pub mod stats;
 pub mod steps;
 mod sub_paths;
 pub mod volume_ops;
+mod volume_records;
 mod volume_sizes;
 pub mod worker_pool;

@@ -13,9 +13,11 @@ use volhost_kernel::{Directory, Entry, ErrorKind, Kernel, KernelError, MountInfo
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_runtime::{DevicePlaces, NeededPlace, Place, PrivateFolder};
 
+use super::kept_open::KeptOpen;
 use super::layout;
 use super::other_users::{OtherUsers, PublishTargets};
 use super::places::{PublishPlace, StagingPlace};
+use super::pod_folders::PodFolders;
 
 /// How often a folder is made again that another volume's cleanup removes meanwhile: as many
 /// folders lie above it.
@@ -61,12 +63,13 @@ impl<'a> VolumeRef<'a> {
 pub struct NodeFolders {
     kernel: Arc<dyn Kernel>,
     root: Arc<Directory>,
+    pods: Arc<KeptOpen<PodFolders>>,
 }
 
 impl NodeFolders {
     /// Creates the folders below `root`. Nothing is made on disk yet.
     pub fn new(kernel: Arc<dyn Kernel>, root: Arc<Directory>) -> Self {
-        Self { kernel, root }
+        Self { kernel, root, pods: Arc::default() }
     }
 
     /// Returns the kernel primitives.
@@ -164,29 +167,47 @@ impl NodeFolders {
     }
 
     /// Removes the empty folders of a pod that has no volumes any more. A folder that is not empty
-    /// stays: a new volume may have come.
+    /// stays: a new volume may have come. Returns whether the pod has no folder any more.
     ///
     /// # Errors
     /// The kernel's error for a folder that could not be removed, other than that it is in use.
-    pub fn forget_pod(&self, pod: &PodUid) -> Result<(), KernelError> {
-        let of_pod = Path::new(layout::PODS).join(pod.as_str());
+    pub fn forget_pod(&self, pod: &PodUid) -> Result<bool, KernelError> {
+        self.of(pod).closed(|| self.remove_pod_folders(pod))
+    }
+
+    fn remove_pod_folders(&self, pod: &PodUid) -> Result<bool, KernelError> {
+        let Some(pods) = self.open(Path::new(layout::PODS))? else { return Ok(true) };
+        let name = OsStr::new(pod.as_str());
+        let of_pod = match self.kernel.walk(&pods, Path::new(name)) {
+            Ok(of_pod) => of_pod,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+            Err(error) => return Err(error),
+        };
         for kind in [layout::VOLUMES, layout::VOLUME_DEVICES, layout::PRIVATE] {
-            if let Some(folder) = self.open(&of_pod.join(kind))? {
-                for plugin in self.kernel.names(&folder)? {
-                    self.remove_if_empty(&folder, &plugin)?;
-                }
+            let kind = OsStr::new(kind);
+            match self.kernel.remove_empty_dir(&of_pod, kind) {
+                Ok(()) => continue,
+                Err(KernelError::NotEmpty { .. }) => {}
+                Err(error) => return Err(error),
             }
-            if let Some(folder) = self.open(&of_pod)? {
-                self.remove_if_empty(&folder, OsStr::new(kind))?;
+            let folder = match self.kernel.walk(&of_pod, Path::new(kind)) {
+                Ok(folder) => folder,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            for plugin in self.kernel.names(&folder)? {
+                self.remove_if_empty(&folder, &plugin)?;
             }
+            drop(folder);
+            self.remove_if_empty(&of_pod, kind)?;
         }
-        if let Some(folder) = self.open(&of_pod)? {
-            self.remove_if_empty(&folder, OsStr::new(layout::SUB_PATHS))?;
+        self.remove_if_empty(&of_pod, OsStr::new(layout::SUB_PATHS))?;
+        drop(of_pod);
+        match self.kernel.remove_empty_dir(&pods, name) {
+            Ok(()) => Ok(true),
+            Err(KernelError::NotEmpty { .. }) => Ok(false),
+            Err(error) => Err(error),
         }
-        if let Some(folder) = self.open(Path::new(layout::PODS))? {
-            self.remove_if_empty(&folder, OsStr::new(pod.as_str()))?;
-        }
-        Ok(())
     }
 
     /// Returns where the volume is staged; none if its folder does not exist.
@@ -239,7 +260,31 @@ impl NodeFolders {
     /// # Errors
     /// The kernel's error.
     pub fn make_publish_folder(&self, volume: VolumeRef<'_>, pod: &PodUid) -> Result<Directory, KernelError> {
-        self.make(&layout::plugin_folder(pod, volume.plugin))
+        let path = layout::plugin_folder(pod, volume.plugin);
+        match self.of(pod).published(volume.plugin, || self.make(&path).map(Some))? {
+            Some(folder) => Ok(folder),
+            None => self.make(&path),
+        }
+    }
+
+    /// Opens the folder in which the pod's volumes of the plugin are published; none if it does not
+    /// exist.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(super) fn publish_folder(&self, plugin: &PluginName, pod: &PodUid) -> Result<Option<Directory>, KernelError> {
+        self.of(pod).published(plugin, || self.open(&layout::plugin_folder(pod, plugin)))
+    }
+
+    /// Returns the pod's folders. Those that were opened stay open as long as the returned value
+    /// exists.
+    pub(super) fn of(&self, pod: &PodUid) -> Arc<PodFolders> {
+        self.pods.of(pod)
+    }
+
+    /// Returns whether the pod has no sub-paths.
+    pub(super) fn has_no_sub_paths(&self, pod: &PodUid) -> Result<bool, KernelError> {
+        self.of(pod).has_no_sub_paths(|| Ok(self.open(&layout::sub_paths_folder(pod))?.is_none()))
     }
 
     /// Returns where the volume is published for the pod, in this open folder.

@@ -27,12 +27,9 @@ pub struct StagingPlace {
 
 impl StagingPlace {
     /// Returns the place as the plugin's target.
-    ///
-    /// # Errors
-    /// The kernel's error for a handle that could not be duplicated.
-    pub fn target(&self, kernel: &dyn Kernel) -> Result<Target, KernelError> {
-        Ok(Target {
-            parent: kernel.try_clone(&self.folder)?,
+    pub fn target(&self) -> Target {
+        Target {
+            parent: self.folder.clone(),
             name: self.name.clone(),
             pod_uid: None,
             spec_name: self.spec_name.clone(),
@@ -40,7 +37,7 @@ impl StagingPlace {
             private: Some(self.note.clone()),
             other_pods: None,
             needed: Vec::new(),
-        })
+        }
     }
 
     /// Returns whether the volume is mounted there; a driver may stage without a mount.
@@ -83,30 +80,17 @@ pub struct PublishPlace {
 
 impl PublishPlace {
     /// Returns the place as the plugin's target.
-    ///
-    /// # Errors
-    /// The kernel's error for a handle that could not be duplicated.
-    pub fn target(&self, kernel: &dyn Kernel) -> Result<Target, KernelError> {
-        let again = |place: &Place| {
-            Ok::<_, KernelError>(Place { parent: kernel.try_clone(&place.parent)?, name: place.name.clone() })
-        };
-        let needed = |one: &NeededPlace| {
-            Ok::<_, KernelError>(NeededPlace {
-                name: one.name.clone(),
-                place: again(&one.place)?,
-                is_mount: one.is_mount,
-            })
-        };
-        Ok(Target {
-            parent: kernel.try_clone(&self.folder)?,
+    pub fn target(&self) -> Target {
+        Target {
+            parent: self.folder.clone(),
             name: self.name.clone(),
             pod_uid: Some(self.pod.clone()),
             spec_name: self.spec_name.clone(),
-            staging_mount: self.staging.as_ref().map(again).transpose()?,
+            staging_mount: self.staging.clone(),
             private: self.private.clone(),
             other_pods: self.other_users.clone().map(|users| users as Arc<dyn OtherPods>),
-            needed: self.needed.iter().map(needed).collect::<Result<_, _>>()?,
-        })
+            needed: self.needed.clone(),
+        }
     }
 
     /// Looks at the target.

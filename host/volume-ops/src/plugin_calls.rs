@@ -9,8 +9,8 @@ use volhost_model::{Failure, FailureClass};
 use volhost_runtime::{Call, CallError, Plugin};
 
 use super::device_records::DeviceRecords;
+use super::mount_records::MountRecords;
 use super::plugins::PluginSource;
-use super::records::MountRecords;
 use super::steps::StepError;
 
 /// The loaded plugins, as operations use them.
@@ -42,7 +42,8 @@ impl PluginCalls {
     /// Returns the plugin that may unpublish the volume of this pod.
     pub(super) fn to_unpublish(&self, operation: &Operation, pod: &PodUid) -> Option<Arc<Plugin>> {
         self.to_undo(operation, || {
-            Some(self.records.read(pod, &operation.plugin, &operation.spec_name).ok().flatten()?.digest)
+            let key = (operation.plugin.clone(), operation.spec_name.clone());
+            Some(self.records.read(pod).ok()?.take(&key)?.volume.digest)
         })
     }
 
@@ -75,7 +76,7 @@ impl PluginCalls {
         match outcome {
             Ok(_) => self.note(operation, call, None),
             Err(StepError::Plugin { source, .. }) => self.note(operation, call, Some(source)),
-            Err(StepError::Open(_) | StepError::Kernel(_)) => {}
+            Err(StepError::Kernel(_)) => {}
         }
     }
 }

@@ -11,12 +11,13 @@ use volhost_runtime::{Call, NeededPlace, Place, Plugin};
 use super::expected_mounts::{ExpectedMounts, VolumePlace};
 use super::failures::{kernel_failure, step_failure};
 use super::layout;
+use super::mount_records::MountRecords;
 use super::node_folders::{NodeFolders, VolumeRef};
 use super::places::PublishPlace;
 use super::plugin_calls::{PluginCalls, not_loaded};
-use super::records::{MountRecord, MountRecords, RecordedTarget};
+use super::records::{MountRecord, RecordedTarget};
 use super::size_watch::SizeWatch;
-use super::steps::{PublishOutcome, StepError, Steps};
+use super::steps::{PublishOutcome, Steps};
 use super::sub_paths::SubPathOps;
 
 /// Publishes and unpublishes volumes.
@@ -57,7 +58,10 @@ impl VolumePublisher {
     ) -> Result<(Directory, PublishOutcome), Failure> {
         let outcome = match self.publish_once(operation, call, plugin, (pod, spec)) {
             // The cleanup after the pod's last other volume may remove the folders meanwhile.
-            Err(_) if self.folders.is_absent(&layout::plugin_folder(&pod.uid, &operation.plugin)) => {
+            Err(_)
+                if self.folders.of(&pod.uid).closed(|| true)
+                    && self.folders.is_absent(&layout::plugin_folder(&pod.uid, &operation.plugin)) =>
+            {
                 self.publish_once(operation, call, plugin, (pod, spec))
             }
             outcome => outcome,
@@ -87,7 +91,6 @@ impl VolumePublisher {
         self.plugins.note_step(operation, call, &outcome);
         match outcome {
             Ok(published) => Ok((place.folder, published)),
-            Err(error @ StepError::Kernel(_)) => Err(step_failure("MountVolume.Check", &error)),
             Err(error) => Err(step_failure("MountVolume.SetUp", &error)),
         }
     }
@@ -123,7 +126,7 @@ impl VolumePublisher {
         let had_sub_paths = self.sub_paths.clean(operation, call, pod)?;
         let folder = self
             .folders
-            .open(&layout::plugin_folder(pod, &operation.plugin))
+            .publish_folder(&operation.plugin, pod)
             .map_err(|error| kernel_failure("UnmountVolume.OpenFolder", FailureClass::Uncertain, &error))?;
         if let Some(folder) = folder {
             let place = self.place(operation, pod, folder)?;
@@ -156,7 +159,7 @@ impl VolumePublisher {
     pub(super) fn write_record(&self, record: &MountRecord) {
         if let Err(error) = self.records.write(record) {
             // Without a record, the volume is only published once more after a restart.
-            warn!(volume = %record.unique_name, %error, "the volume is published, but its record could not be written");
+            warn!(volume = %record.volume.unique_name, %error, "the volume is published, but its record could not be written");
         }
     }
 
@@ -201,15 +204,15 @@ impl VolumePublisher {
 pub(super) fn new_record(
     operation: &Operation,
     plugin: &Plugin,
-    (pod, spec): (&Pod, &VolumeSpec),
+    (pod, spec): (&Arc<Pod>, &Arc<VolumeSpec>),
     mount_state: RecordedTarget,
 ) -> MountRecord {
     MountRecord::new(
-        pod.clone(),
+        Arc::clone(pod),
         operation.plugin.clone(),
         plugin.info().digest.clone(),
         operation.volume.clone(),
-        spec.clone(),
+        Arc::clone(spec),
         mount_state,
     )
 }

@@ -2,39 +2,40 @@
 //! written, and records that have outlived their volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::Path;
 
 use volhost_kernel::{Directory, ErrorKind, Kernel, KernelError, is_temporary};
-use volhost_model::names::{PluginName, PodUid, SpecName};
+use volhost_model::names::PodUid;
 
 use super::device_records::{self, DeviceRecords};
 use super::layout;
-use super::records::{self, MountRecordError, MountRecords, file_name};
+use super::mount_records::{self, MountRecords};
+use super::pod_records::PodRecords;
+use super::records::{MountRecordError, VolumeKey};
+use super::recovery::ReadRecords;
 
-/// The volumes that recovery found in pods' folders: their records stay.
+/// What is to be done with the records of the pods whose folders recovery has looked through.
 #[derive(Debug, Default)]
 pub(super) struct FoundVolumes {
-    /// The volumes of each pod, by the names of their records.
-    volumes: BTreeMap<PodUid, BTreeSet<OsString>>,
-    /// Pods whose folder could not be read to the end: all their records stay.
-    unread: BTreeSet<PodUid>,
+    /// The pods whose files stay.
+    kept: BTreeSet<PodUid>,
+    /// The pods whose files are written anew, with these records; removed without any.
+    rewritten: BTreeMap<PodUid, PodRecords>,
 }
 
 impl FoundVolumes {
-    pub(super) fn add(&mut self, pod: &PodUid, plugin: &PluginName, spec_name: &SpecName) {
-        self.volumes.entry(pod.clone()).or_default().insert(file_name(plugin, spec_name));
-    }
-
-    /// The pod may have more volumes than were found.
-    pub(super) fn add_unread(&mut self, pod: &PodUid) {
-        self.unread.insert(pod.clone());
-    }
-
-    fn keeps(&self, pod: Option<&PodUid>, name: &OsStr) -> bool {
-        pod.is_some_and(|pod| {
-            self.unread.contains(pod) || self.volumes.get(pod).is_some_and(|names| names.contains(name))
-        })
+    /// Adds a pod with the volumes that were found. `is_unread`: it may have more, so that all its
+    /// records stay.
+    pub(super) fn add(&mut self, pod: &PodUid, read: ReadRecords, names: BTreeSet<VolumeKey>, is_unread: bool) {
+        let ReadRecords { mut records, is_usable } = read;
+        let is_current = is_usable && !records.has_torn_end() && records.keys().all(|key| names.contains(key));
+        if is_current || (is_usable && is_unread) {
+            self.kept.insert(pod.clone());
+            return;
+        }
+        records.retain(|key| names.contains(key));
+        self.rewritten.insert(pod.clone(), records);
     }
 }
 
@@ -45,23 +46,20 @@ impl FoundVolumes {
 /// No operation runs yet.
 ///
 /// # Errors
-/// [`MountRecordError::Kernel`]; what was not reached stays, and does no harm.
+/// [`MountRecordError`]; what was not reached stays, and does no harm.
 pub(super) fn clean(
     records: &MountRecords,
     devices: &DeviceRecords,
     found: &FoundVolumes,
 ) -> Result<(), MountRecordError> {
     let (kernel, state) = (records.kernel(), records.state());
-    if let Some(all) = open(kernel, state, OsStr::new(records::FOLDER))? {
-        for name in kernel.names(&all)? {
-            let pod = name.to_str().and_then(|name| PodUid::new(name).ok());
-            clean_folder(kernel, &all, &name, |record| found.keeps(pod.as_ref(), record))?;
-            match kernel.remove_empty_dir(&all, &name) {
-                Ok(()) | Err(KernelError::NotEmpty { .. } | KernelError::WrongType { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
+    // One that cannot be written keeps no other from it.
+    let rewritten: Vec<_> = found.rewritten.iter().map(|(pod, live)| records.rewrite(pod, live)).collect();
+    rewritten.into_iter().collect::<Result<(), _>>()?;
+    clean_folder(kernel, state, OsStr::new(mount_records::FOLDER), |file| {
+        let pod = file.to_str().and_then(|name| PodUid::new(name).ok());
+        pod.is_some_and(|pod| found.kept.contains(&pod) || found.rewritten.contains_key(&pod))
+    })?;
     // The record may be all that is known of an attached volume; but an unusable one is of no use.
     clean_folder(kernel, state, OsStr::new(device_records::FOLDER), |record| {
         !matches!(devices.read_file(record), Err(MountRecordError::Unusable { .. }))
@@ -86,12 +84,21 @@ fn clean_folder(
     for file in kernel.names(&folder)? {
         if is_temporary(&file) || !keeps(&file) {
             match kernel.remove_file(&folder, &file) {
-                Ok(()) | Err(KernelError::WrongType { .. }) => {}
+                Ok(()) => {}
+                Err(KernelError::WrongType { .. }) => remove_folder(kernel, &folder, &file)?,
                 Err(error) => return Err(error.into()),
             }
         }
     }
     Ok(())
+}
+
+/// Removes a folder that is none of volhost's, if it is empty.
+fn remove_folder(kernel: &dyn Kernel, parent: &Directory, name: &OsStr) -> Result<(), KernelError> {
+    match kernel.remove_empty_dir(parent, name) {
+        Ok(()) | Err(KernelError::NotEmpty { .. } | KernelError::MountInside { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn open(kernel: &dyn Kernel, parent: &Directory, name: &OsStr) -> Result<Option<Directory>, KernelError> {

@@ -1,28 +1,20 @@
 //! What the kernel cannot know about a published volume.
 //!
-//! The records lie on a tmpfs below the root folder: they outlive the process, and go with the
-//! mounts that they describe. A record is written after a volume is published and removed after it
-//! is unpublished. Unpublishing needs no record.
+//! A record is written after a volume is published and removed after it is unpublished.
+//! Unpublishing needs no record. [`MountRecords`](super::mount_records::MountRecords) keeps them.
 
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use thiserror::Error;
-use volhost_kernel::{Directory, Durability, ErrorKind, Kernel, KernelError};
+use volhost_kernel::KernelError;
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
-use volhost_model::text::lower_hex;
 use volhost_model::{ContainerMount, NeededVolume, Pod, VolumeSpec};
 
-/// The records' folder below the state folder, one folder a pod in it.
-pub(super) const FOLDER: &str = "volumes";
-/// The largest record, in bytes. It contains a pod and one volume source; the API server stores at
-/// most 1.5 MiB an object.
+/// The largest record of one volume, in bytes. It contains one volume source; the API server stores
+/// at most 1.5 MiB an object.
 pub(super) const MAX_RECORD_BYTES: usize = 4 << 20;
-/// Bumped when a field changes its meaning; another version's record counts as missing.
-const VERSION: u32 = 1;
 
 /// What was at the target when the volume was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,11 +29,17 @@ pub(super) enum RecordedTarget {
 }
 
 /// One volume that was published completely for one pod.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone)]
 pub(super) struct MountRecord {
-    version: u32,
     /// The pod.
-    pub(super) pod: Pod,
+    pub(super) pod: Arc<Pod>,
+    /// The volume.
+    pub(super) volume: RecordedVolume,
+}
+
+/// The volume in a [`MountRecord`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct RecordedVolume {
     /// The plugin that published it.
     pub(super) plugin: PluginName,
     /// The digest of that plugin, so that the same version can unpublish it.
@@ -49,7 +47,8 @@ pub(super) struct MountRecord {
     /// The volume's unique name.
     pub(super) unique_name: UniqueVolumeName,
     /// The spec.
-    pub(super) spec: VolumeSpec,
+    #[serde(with = "shared")]
+    pub(super) spec: Arc<VolumeSpec>,
     /// What was at the target.
     #[serde(rename = "stands")]
     pub(super) mount_state: RecordedTarget,
@@ -85,8 +84,17 @@ pub(super) enum MountRecordError {
         #[source]
         source: serde_json::Error,
     },
+    /// The records of a pod cannot be put into JSON.
+    #[error("the records of pod {pod} cannot be encoded")]
+    EncodePod {
+        /// Which.
+        pod: PodUid,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
     /// The file is not a record: truncated, garbled, or of another version.
-    #[error("{} is not a volume record of this version: {reason}; it is ignored, its volume is checked as if it had none", path.display())]
+    #[error("{} is not a record of this version: {reason}; it is ignored, its volumes are checked as if they had none", path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
@@ -108,28 +116,34 @@ pub(super) enum Unusable {
     /// It does not belong at this name.
     #[error("it describes another volume")]
     OtherVolume,
-}
-
-/// The folder of records.
-#[derive(Debug)]
-pub(super) struct MountRecords {
-    kernel: Arc<dyn Kernel>,
-    state: Arc<Directory>,
+    /// A pod's file describes another pod.
+    #[error("it describes another pod")]
+    OtherPod,
+    /// A volume comes before the pod that it is published for.
+    #[error("it names no pod")]
+    NoPod,
+    /// A line in it is garbled.
+    #[error("line {number}: {source}")]
+    Line {
+        /// Which, from 1 on.
+        number: usize,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
 }
 
 impl MountRecord {
     /// Creates the record of a volume that was published just now.
     pub(super) fn new(
-        pod: Pod,
+        pod: Arc<Pod>,
         plugin: PluginName,
         digest: String,
         unique_name: UniqueVolumeName,
-        spec: VolumeSpec,
+        spec: Arc<VolumeSpec>,
         mount_state: RecordedTarget,
     ) -> Self {
-        Self {
-            version: VERSION,
-            pod,
+        let volume = RecordedVolume {
             plugin,
             digest,
             unique_name,
@@ -140,138 +154,63 @@ impl MountRecord {
             watched_size: None,
             container_mounts: Vec::new(),
             needs: Vec::new(),
-        }
+        };
+        Self { pod, volume }
     }
 
     /// Sets the sub-paths that containers use.
     #[must_use]
     pub(super) fn with_container_mounts(mut self, mounts: &[ContainerMount]) -> Self {
-        self.container_mounts = mounts.iter().filter(|mount| mount.sub_path.is_some()).cloned().collect();
+        self.volume.container_mounts = mounts.iter().filter(|mount| mount.sub_path.is_some()).cloned().collect();
         self
     }
 
     /// Sets the volumes that this one is made of.
     #[must_use]
     pub(super) fn with_needs(mut self, needs: &[NeededVolume]) -> Self {
-        self.needs = needs.to_vec();
+        self.volume.needs = needs.to_vec();
         self
     }
 
     /// Sets whether the volume has to be attached and staged.
     #[must_use]
     pub(super) fn with_node_steps(mut self, attachable: bool, stageable: bool) -> Self {
-        self.attachable = attachable;
-        self.stageable = stageable;
+        self.volume.attachable = attachable;
+        self.volume.stageable = stageable;
         self
     }
 
     /// Sets the size beyond which the pod is notified.
     #[must_use]
     pub(super) fn with_watched_size(mut self, size: Option<u64>) -> Self {
-        self.watched_size = size;
+        self.volume.watched_size = size;
         self
     }
 }
 
-/// The file's name: a plugin's and a volume's name together can be longer than a file name.
-pub(super) fn file_name(plugin: &PluginName, spec_name: &SpecName) -> OsString {
-    let digest = Sha256::digest(format!("{plugin}\n{spec_name}"));
-    OsString::from(format!("{}.json", lower_hex(digest.iter().take(16))))
+impl RecordedVolume {
+    /// Returns what tells it from the pod's other volumes.
+    pub(super) fn key(&self) -> VolumeKey {
+        (self.plugin.clone(), self.spec.name.clone())
+    }
 }
 
-fn pod_folder(pod: &PodUid) -> PathBuf {
-    Path::new(FOLDER).join(pod.as_str())
-}
+/// What tells the volumes of a pod apart.
+pub(super) type VolumeKey = (PluginName, SpecName);
 
-impl MountRecords {
-    /// Creates the records below this folder, which lies on a tmpfs.
-    pub(super) fn new(kernel: Arc<dyn Kernel>, state: Arc<Directory>) -> Self {
-        Self { kernel, state }
+/// A shared value is written as the value.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<T: Serialize, S: Serializer>(value: &Arc<T>, serializer: S) -> Result<S::Ok, S::Error> {
+        value.as_ref().serialize(serializer)
     }
 
-    /// Returns the kernel primitives.
-    pub(super) fn kernel(&self) -> &dyn Kernel {
-        self.kernel.as_ref()
-    }
-
-    /// Returns the folder on the tmpfs.
-    pub(super) fn state(&self) -> &Arc<Directory> {
-        &self.state
-    }
-
-    /// Writes a record, at once and whole.
-    ///
-    /// # Errors
-    /// [`MountRecordError`]; the record that was there stays.
-    pub(super) fn write(&self, record: &MountRecord) -> Result<(), MountRecordError> {
-        let bytes = serde_json::to_vec(record)
-            .map_err(|source| MountRecordError::Encode { volume: record.unique_name.clone(), source })?;
-        let folder = self.kernel.make_dirs(&self.state, &pod_folder(&record.pod.uid), 0o700)?;
-        let name = file_name(&record.plugin, &record.spec.name);
-        Ok(self.kernel.write_atomic(&folder, &name, &bytes, 0o600, Durability::Process)?)
-    }
-
-    /// Reads the record of one volume; none when there is none.
-    ///
-    /// # Errors
-    /// [`MountRecordError::Unusable`] for a file that is not a record of this version.
-    pub(super) fn read(
-        &self,
-        pod: &PodUid,
-        plugin: &PluginName,
-        spec_name: &SpecName,
-    ) -> Result<Option<MountRecord>, MountRecordError> {
-        let folder = match self.kernel.walk(&self.state, &pod_folder(pod)) {
-            Ok(folder) => folder,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let name = file_name(plugin, spec_name);
-        let Some(bytes) = self.kernel.read_file(&folder, &name, MAX_RECORD_BYTES)? else {
-            return Ok(None);
-        };
-        let unusable = |reason| MountRecordError::Unusable { path: pod_folder(pod).join(&name), reason };
-        let record: MountRecord = serde_json::from_slice(&bytes).map_err(|error| unusable(Unusable::Syntax(error)))?;
-        if record.version != VERSION {
-            return Err(unusable(Unusable::Version(record.version)));
-        }
-        if record.pod.uid != *pod || record.plugin != *plugin || record.spec.name != *spec_name {
-            return Err(unusable(Unusable::OtherVolume));
-        }
-        Ok(Some(record))
-    }
-
-    /// Removes the record of one volume, and its pod's folder if that was the last.
-    ///
-    /// # Errors
-    /// [`MountRecordError::Kernel`].
-    pub(super) fn remove(
-        &self,
-        pod: &PodUid,
-        plugin: &PluginName,
-        spec_name: &SpecName,
-    ) -> Result<(), MountRecordError> {
-        let folder = match self.kernel.walk(&self.state, &pod_folder(pod)) {
-            Ok(folder) => folder,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        Ok(self.kernel.remove_file(&folder, &file_name(plugin, spec_name))?)
-    }
-
-    /// Removes the empty record folder of a pod that has no volumes any more.
-    ///
-    /// # Errors
-    /// [`MountRecordError::Kernel`]; a folder that is not empty stays and is no error.
-    pub(super) fn forget_pod(&self, pod: &PodUid) -> Result<(), MountRecordError> {
-        let all = match self.kernel.walk(&self.state, Path::new(FOLDER)) {
-            Ok(all) => all,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        match self.kernel.remove_empty_dir(&all, OsStr::new(pod.as_str())) {
-            Err(KernelError::NotEmpty { .. }) | Ok(()) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+    pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<T>, D::Error> {
+        T::deserialize(deserializer).map(Arc::new)
     }
 }

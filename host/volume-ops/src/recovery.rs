@@ -12,13 +12,16 @@ use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 
 use super::expected_mounts::{ExpectedMounts, VolumePlace};
 use super::layout;
+use super::mount_records::MountRecords;
 use super::node_folders::NodeFolders;
+use super::pod_records::PodRecords;
 use super::record_cleanup::{self, FoundVolumes};
-use super::records::{MountRecord, MountRecords, RecordedTarget};
+use super::records::{MountRecord, MountRecordError, RecordedTarget, RecordedVolume};
 pub use super::recovered::Recovery;
 use super::recovery_devices::{DeviceScan, FoundDevices, MountOrigin};
 use super::size_watch::SizeWatch;
 use super::sub_paths::SubPathOps;
+use super::volume_records;
 use super::volume_sizes::VolumeSizes;
 
 /// One volume in a pod's folder.
@@ -33,6 +36,12 @@ struct FoundVolume<'a> {
     record: Option<MountRecord>,
     /// The sub-paths in the record are mounted.
     intact: bool,
+}
+
+/// The records of a pod, or none because they cannot be used.
+pub(super) struct ReadRecords {
+    pub(super) records: PodRecords,
+    pub(super) is_usable: bool,
 }
 
 /// Looks through the pods' folders.
@@ -73,6 +82,7 @@ impl PodScan {
     /// When the pods' folder itself cannot be read.
     pub(super) fn recover(&self) -> Result<Recovery, KernelError> {
         let mut found = Recovery::default();
+        volume_records::move_into(&self.records, &mut found.problems);
         let devices = self.devices.recover(&mut found);
         let mut volumes = FoundVolumes::default();
         self.recover_pods(&devices, &mut volumes, &mut found)?;
@@ -88,10 +98,14 @@ impl PodScan {
     /// # Errors
     /// As [`NodeFolders::forget_pod`].
     pub(super) fn forget_pod(&self, pod: &PodUid) -> Result<(), KernelError> {
-        if let Err(error) = self.records.forget_pod(pod) {
-            warn!(%pod, %error, "the pod's record folder could not be removed");
+        match self.records.forget_pod(pod, || self.folders.forget_pod(pod)) {
+            Ok(()) => Ok(()),
+            Err(MountRecordError::Kernel(error)) => Err(error),
+            Err(error) => {
+                warn!(%pod, %error, "the pod's records could not be removed");
+                Ok(())
+            }
         }
-        self.folders.forget_pod(pod)
     }
 
     fn recover_pods(
@@ -113,14 +127,13 @@ impl PodScan {
                     .push((path.display().to_string(), "its name is no pod uid; the host did not make it".to_owned()));
                 continue;
             };
+            let records = self.read_records(&pod, found);
             let (before, unread) = (found.volumes.len(), found.problems.len());
-            self.recover_volumes_of(&pod, devices, found);
-            for volume in found.volumes.iter().skip(before) {
-                volumes.add(&pod, &volume.plugin, &volume.spec_name);
-            }
-            if found.problems.len() > unread {
-                volumes.add_unread(&pod);
-            }
+            self.recover_volumes_with(&pod, &records, devices, found);
+            let names = found.volumes.iter().skip(before);
+            let names = names.map(|volume| (volume.plugin.clone(), volume.spec_name.clone())).collect();
+            let is_unread = found.problems.len() > unread;
+            volumes.add(&pod, records, names, is_unread);
             if found.volumes.len() == before
                 && found.problems.len() == unread
                 && let Err(error) = self.forget_pod(&pod)
@@ -133,10 +146,28 @@ impl PodScan {
 
     /// Adds the volumes in a pod's folder that are published, or may be.
     pub(super) fn recover_volumes_of(&self, pod: &PodUid, devices: &FoundDevices, found: &mut Recovery) {
+        let records = self.read_records(pod, found);
+        self.recover_volumes_with(pod, &records, devices, found);
+    }
+
+    /// Reads the records of a pod; none, and a problem, if they cannot be used.
+    fn read_records(&self, pod: &PodUid, found: &mut Recovery) -> ReadRecords {
+        match self.records.read(pod) {
+            Ok(records) => ReadRecords { records, is_usable: true },
+            Err(error) => {
+                found
+                    .problems
+                    .push((Path::new(layout::PODS).join(pod.as_str()).display().to_string(), error.to_string()));
+                ReadRecords { records: PodRecords::default(), is_usable: false }
+            }
+        }
+    }
+
+    fn recover_volumes_with(&self, pod: &PodUid, records: &ReadRecords, devices: &FoundDevices, found: &mut Recovery) {
         for kind in [layout::VOLUMES, layout::VOLUME_DEVICES, layout::PRIVATE] {
             let path = Path::new(layout::PODS).join(pod.as_str()).join(kind);
             match self.folders.open(&path) {
-                Ok(Some(folder)) => self.recover_pod((pod, kind), &folder, &path, devices, found),
+                Ok(Some(folder)) => self.recover_pod((pod, kind), &folder, &path, (&records.records, devices), found),
                 Ok(None) => {}
                 Err(error) => found.problems.push((path.display().to_string(), error.to_string())),
             }
@@ -148,7 +179,7 @@ impl PodScan {
         (pod, kind): (&PodUid, &str),
         folder: &Directory,
         path: &Path,
-        devices: &FoundDevices,
+        (records, devices): (&PodRecords, &FoundDevices),
         found: &mut Recovery,
     ) {
         let Recovery { volumes: all, digests, problems, .. } = found;
@@ -192,16 +223,13 @@ impl PodScan {
                 if private && all.iter().any(same) {
                     continue;
                 }
-                let record = self.records.read(pod, &plugin, &spec_name).unwrap_or_else(|error| {
-                    problem(&path, error.to_string());
-                    None
-                });
+                let record = records.get(&(plugin.clone(), spec_name.clone())).cloned();
                 let name = OsStr::new(spec_name.as_str());
                 let mount_state = match self.kernel().entry(&dir, name) {
                     _ if private => None,
                     Ok(Entry::Mount(_)) => Some(RecordedTarget::Mount),
                     Ok(Entry::Folder) => Some(RecordedTarget::Folder),
-                    Ok(Entry::Symlink) => self.mapped(pod, &plugin, record.as_ref()),
+                    Ok(Entry::Symlink) => self.mapped(pod, &plugin, record.as_ref().map(|record| &record.volume)),
                     Ok(_) => None,
                     Err(error) => {
                         problem(&path, error.to_string());
@@ -212,16 +240,16 @@ impl PodScan {
                     (None, Some(RecordedTarget::Mount)) => self.kernel().mount_at(&dir, name).ok().flatten(),
                     _ => None,
                 };
-                digests.extend(record.as_ref().map(|record| record.digest.clone()));
+                digests.extend(record.as_ref().map(|record| record.volume.digest.clone()));
                 if mount_state == Some(RecordedTarget::Mount) {
                     let (pod, plugin, spec_name) = (pod.clone(), plugin.clone(), spec_name.clone());
                     self.expected.add_published(VolumePlace { pod, plugin, spec_name });
                 }
                 if let Some(record) = &record {
-                    self.sizes.watch(&record.pod, &plugin, &spec_name, record.watched_size);
+                    self.sizes.watch(&record.pod, &plugin, &spec_name, record.volume.watched_size);
                 }
                 let source = source.map(|mount| (mount.source, mount.root));
-                let intact = record.as_ref().is_some_and(|record| self.sub_paths.are_mounted(pod, record));
+                let intact = record.as_ref().is_some_and(|record| self.sub_paths.are_mounted(pod, &record.volume));
                 let place = FoundVolume { pod, plugin: plugin.clone(), spec_name, mount_state, source, record, intact };
                 all.push(recovered(place, devices, &self.volume_sizes));
             }
@@ -231,7 +259,7 @@ impl PodScan {
     /// A link in a pod's folder is a device only while the device is mapped for the pod, and
     /// pinned. A crash in the middle of an unmap leaves it without its pin, which it gets again:
     /// the pod may still be desired.
-    fn mapped(&self, pod: &PodUid, plugin: &PluginName, record: Option<&MountRecord>) -> Option<RecordedTarget> {
+    fn mapped(&self, pod: &PodUid, plugin: &PluginName, record: Option<&RecordedVolume>) -> Option<RecordedTarget> {
         let folder = layout::map_folder(plugin, &record?.unique_name);
         let maps = self.folders.open(&folder).ok()??;
         let name = OsStr::new(pod.as_str());
@@ -244,22 +272,23 @@ impl PodScan {
 fn recovered(place: FoundVolume<'_>, devices: &FoundDevices, sizes: &VolumeSizes) -> RecoveredVolume {
     let FoundVolume { pod, plugin, spec_name, mount_state, source, mut record, intact } = place;
     // The volume may have grown since it was recorded, or have been refused to.
-    if let Some(record) = &mut record
-        && let Some(volume) = &mut record.spec.persistent_volume
-        && let Some(known) = sizes.of(&record.unique_name)
+    if let Some(MountRecord { volume: recorded, .. }) = &mut record
+        && recorded.spec.persistent_volume.is_some()
+        && let Some(known) = sizes.of(&recorded.unique_name)
+        && let Some(volume) = &mut Arc::make_mut(&mut recorded.spec).persistent_volume
     {
         volume.capacity = Some(known.bytes);
     }
     match record {
-        Some(record) => RecoveredVolume {
+        Some(MountRecord { pod: known_pod, volume: record }) => RecoveredVolume {
             pod: pod.clone(),
             // A mount that vanished and left its folder is not intact, whatever the record says.
             intact: intact && mount_state == Some(record.mount_state),
-            known_pod: Some(Arc::new(record.pod)),
+            known_pod: Some(known_pod),
             plugin,
             spec_name,
             unique_name: record.unique_name,
-            spec: Some(Arc::new(record.spec)),
+            spec: Some(record.spec),
             attachable: record.attachable,
             stageable: record.stageable,
             container_mounts: record.container_mounts.into(),

@@ -24,9 +24,6 @@ use super::places::{PublishPlace, StagingPlace};
 /// Why a step failed, and what that says of the volume's state.
 #[derive(Debug, Error)]
 pub enum StepError {
-    /// The target could not be opened. The plugin was not called.
-    #[error("the target could not be opened: {0}")]
-    Open(#[source] KernelError),
     /// The plugin failed.
     #[error("{}", .source.message())]
     Plugin {
@@ -51,7 +48,6 @@ impl StepError {
     /// Returns what the failure says of the volume's state.
     pub fn class(&self) -> FailureClass {
         match self {
-            Self::Open(_) => FailureClass::Transient,
             Self::Plugin { class, .. } => *class,
             Self::Kernel(_) => FailureClass::Uncertain,
         }
@@ -61,7 +57,7 @@ impl StepError {
     pub fn call_error(&self) -> Option<&CallError> {
         match self {
             Self::Plugin { source, .. } => Some(source),
-            Self::Open(_) | Self::Kernel(_) => None,
+            Self::Kernel(_) => None,
         }
     }
 
@@ -190,14 +186,14 @@ impl<'a> Steps<'a> {
     /// Stages the volume. A volume that is staged already stays as it is.
     ///
     /// # Errors
-    /// [`StepError::Open`], [`StepError::Plugin`] with the plugin's own class.
+    /// [`StepError::Plugin`] with the plugin's own class.
     pub fn stage(
         &self,
         spec: &Arc<VolumeSpec>,
         attached: Option<&Attachment>,
         place: &StagingPlace,
     ) -> Result<StageOutcome, StepError> {
-        let target = place.target(self.kernel).map_err(StepError::Open)?;
+        let target = place.target();
         let device = self.plugin.stage(self.call, spec, attached, target).map_err(|error| {
             let class = error.class();
             StepError::plugin(error, class)
@@ -215,7 +211,7 @@ impl<'a> Steps<'a> {
         }
         let is_mounted = || place.is_mounted(self.kernel).unwrap_or(false);
         let was_mounted = is_mounted();
-        let target = place.target(self.kernel).map_err(StepError::Open)?;
+        let target = place.target();
         self.plugin.unstage(self.call, name, target).map_err(|error| {
             // "Not begun" counts only while the kernel shows the same as before.
             let changed = was_mounted && !is_mounted();
@@ -228,7 +224,7 @@ impl<'a> Steps<'a> {
     /// stays as it is. `is_refresh`: it is published, and its content is refreshed.
     ///
     /// # Errors
-    /// [`StepError`]; uncertain when the target contains something in spite of the plugin's error.
+    /// [`StepError::Plugin`]; uncertain when the target contains something in spite of the plugin's error.
     pub fn publish(
         &self,
         spec: &Arc<VolumeSpec>,
@@ -236,17 +232,12 @@ impl<'a> Steps<'a> {
         place: &PublishPlace,
         is_refresh: bool,
     ) -> Result<PublishOutcome, StepError> {
-        let target = place.target(self.kernel).map_err(StepError::Open)?;
+        let target = place.target();
         let outcome = self.plugin.publish(self.call, spec, pod, target).map_err(|error| {
             let class = if is_refresh || self.is_free(place) { error.class() } else { FailureClass::Uncertain };
             StepError::plugin(error, class)
         })?;
-        match place.entry(self.kernel) {
-            Ok(entry) => {
-                Ok(PublishOutcome { is_mount: matches!(entry, Entry::Mount(_)), watched_size: outcome.watched_size })
-            }
-            Err(error) => Err(StepError::Kernel(error)),
-        }
+        Ok(PublishOutcome { is_mount: outcome.is_mount, watched_size: outcome.watched_size })
     }
 
     /// Returns whether nothing is at the target, or only an empty folder that was made for the
@@ -271,7 +262,7 @@ impl<'a> Steps<'a> {
     /// # Errors
     /// [`StepError`].
     pub fn unpublish(&self, place: &PublishPlace, changed: bool) -> Result<(), StepError> {
-        let target = place.target(self.kernel).map_err(StepError::Open)?;
+        let target = place.target();
         self.plugin.unpublish(self.call, target).map_err(|error| {
             // "Not begun" counts only while the mount exists.
             let changed = changed || !matches!(place.entry(self.kernel), Ok(Entry::Mount(_)));

@@ -19,7 +19,7 @@ use volhost_runtime::Call;
 use super::failures::kernel_failure;
 use super::layout;
 use super::node_folders::NodeFolders;
-use super::records::MountRecord;
+use super::records::RecordedVolume;
 
 const PREPARE: &str = "MountVolume.PrepareSubPath";
 const CLEAN: &str = "UnmountVolume.CleanSubPaths";
@@ -58,6 +58,9 @@ impl SubPathOps {
     ) -> Result<(), Failure> {
         let parts: Vec<&ContainerMount> =
             operation.container_mounts.iter().filter(|mount| mount.sub_path.is_some()).collect();
+        if parts.is_empty() && self.folders.has_no_sub_paths(pod).is_ok_and(|none| none) {
+            return Ok(());
+        }
         let uncertain = |error: &KernelError| kernel_failure(PREPARE, FailureClass::Uncertain, error);
         self.unmount_unwanted(operation, pod, &parts).map_err(|error| uncertain(&error))?;
         let Some(spec) = &operation.spec else { return Ok(()) };
@@ -99,6 +102,7 @@ impl SubPathOps {
         let volume = OsStr::new(operation.spec_name.as_str());
         let source = self.kernel().open_sub_path(parent, volume, path, missing)?;
         let folder = layout::container_folder(pod, &operation.spec_name, &part.container);
+        self.folders.of(pod).make_sub_paths();
         let folder = self.folders.make(&folder)?;
         let how = SubPathBind {
             read_only: part.read_only || spec.read_only,
@@ -143,6 +147,9 @@ impl SubPathOps {
     #[instrument(name = "CleanSubPaths", level = "debug", skip_all)]
     pub(super) fn clean(&self, operation: &Operation, call: &Call, pod: &PodUid) -> Result<bool, Failure> {
         let failed = |error: &KernelError| kernel_failure(CLEAN, FailureClass::Uncertain, error);
+        if self.folders.has_no_sub_paths(pod).map_err(|error| failed(&error))? {
+            return Ok(false);
+        }
         let Some(folder) = self.folders.open(&layout::sub_paths_folder(pod)).map_err(|error| failed(&error))? else {
             return Ok(false);
         };
@@ -172,7 +179,7 @@ impl SubPathOps {
     }
 
     /// Returns whether every sub-path in the record is still a mount.
-    pub(super) fn are_mounted(&self, pod: &PodUid, record: &MountRecord) -> bool {
+    pub(super) fn are_mounted(&self, pod: &PodUid, record: &RecordedVolume) -> bool {
         record.container_mounts.iter().filter(|mount| mount.sub_path.is_some()).all(|part| {
             let folder = layout::container_folder(pod, &record.spec.name, &part.container);
             let entry = self

@@ -23,13 +23,15 @@ use super::expected_mounts::{ExpectedMounts, NodePlace, VanishedMounts, VolumePl
 use super::findings::Findings;
 use super::forced::{self, Forced};
 use super::layout;
+use super::mount_records::{MountRecords, PodFile};
 use super::node_folders::NodeFolders;
 use super::orphans::{self, Orphan};
 use super::other_node::OtherNodes;
 use super::plugin_calls::PluginCalls;
 use super::plugins::PluginSource;
+use super::pod_folders::PodFolders;
 use super::publishing::{VolumePublisher, new_record};
-use super::records::{MountRecords, RecordedTarget};
+use super::records::RecordedTarget;
 use super::recovered::Recovery;
 use super::recovery::PodScan;
 use super::recovery_devices::DeviceScan;
@@ -55,11 +57,19 @@ pub struct NodeParts {
     pub nodes_out_of_service: BTreeSet<String>,
 }
 
+/// Keeps open what operations of one pod need.
+#[derive(Debug)]
+pub struct OpenPod {
+    _records: Arc<PodFile>,
+    _folders: Arc<PodFolders>,
+}
+
 /// Executes the operations of one node.
 #[derive(Debug)]
 pub struct VolumeOps {
     folders: NodeFolders,
     state: Arc<Directory>,
+    records: Arc<MountRecords>,
     plugins: PluginCalls,
     fuse_servers: FuseServerProcesses,
     expected: Arc<ExpectedMounts>,
@@ -75,12 +85,9 @@ pub struct VolumeOps {
 
 impl VolumeOps {
     /// Creates the operations of a node. Reads the sizes that volumes had before.
-    ///
-    /// # Errors
-    /// The kernel's error for the root folder.
-    pub fn new(parts: NodeParts) -> Result<Self, KernelError> {
+    pub fn new(parts: NodeParts) -> Self {
         let NodeParts { kernel, root, state, plugins, fuse_servers, nodes_out_of_service } = parts;
-        let volume_sizes = Arc::new(VolumeSizes::restore(kernel.clone(), kernel.try_clone(&root)?));
+        let volume_sizes = Arc::new(VolumeSizes::restore(kernel.clone(), root.clone()));
         let folders = NodeFolders::new(kernel.clone(), Arc::new(root));
         let state = Arc::new(state);
         let records = Arc::new(MountRecords::new(kernel.clone(), Arc::clone(&state)));
@@ -91,7 +98,7 @@ impl VolumeOps {
         let blocks =
             Arc::new(BlockMapping::new(folders.clone(), plugins.clone(), Arc::clone(&records), devices.clone()));
         let scan = DeviceScan::new(folders.clone(), devices.clone(), Arc::clone(&expected));
-        Ok(Self {
+        Self {
             attaching: VolumeAttacher::new(folders.clone(), plugins.clone(), devices.clone(), other_nodes),
             staging: VolumeStager::new(folders.clone(), plugins.clone(), devices, Arc::clone(&expected)),
             publishing: VolumePublisher::new(
@@ -104,7 +111,7 @@ impl VolumeOps {
             expansion: Expansion::new(folders.clone(), plugins.clone(), Arc::clone(&volume_sizes), Arc::clone(&blocks)),
             scan: PodScan::new(
                 folders.clone(),
-                records,
+                Arc::clone(&records),
                 scan,
                 Arc::clone(&expected),
                 Arc::clone(&sizes),
@@ -112,13 +119,21 @@ impl VolumeOps {
             ),
             folders,
             state,
+            records,
             plugins,
             fuse_servers,
             expected,
             sizes,
             volume_sizes,
             blocks,
-        })
+        }
+    }
+
+    /// Keeps what operations open for the pod until the returned value is dropped: the next one
+    /// finds it open.
+    #[must_use]
+    pub fn keep_open(&self, pod: &PodUid) -> OpenPod {
+        OpenPod { _records: self.records.file(pod), _folders: self.folders.of(pod) }
     }
 
     /// Executes the operation. Blocks as long as the storage does.

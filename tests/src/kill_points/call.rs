@@ -134,7 +134,7 @@ fn starts_program(flags: u64) -> bool {
 }
 
 /// A file or a device, and not the log.
-fn lasts(path: &Path) -> bool {
+pub(super) fn lasts(path: &Path) -> bool {
     path.is_absolute() && !path.ends_with(LOG) && path != Path::new("/dev/null") && !path.starts_with("/memfd:")
 }
 

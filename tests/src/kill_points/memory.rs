@@ -53,6 +53,11 @@ impl Stopped {
         if read.is_ok() { u64::from_ne_bytes(bytes) } else { 0 }
     }
 
+    /// The name that the process gave it.
+    pub(super) fn name(self) -> String {
+        fs::read_to_string(format!("/proc/{}/comm", self.thread)).unwrap_or_default().trim_end().to_owned()
+    }
+
     /// Whether it has other mounts than the daemon, which end with it: so the daemon confines the
     /// programs that work on devices.
     pub(super) fn is_confined(self) -> bool {

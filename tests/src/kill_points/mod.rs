@@ -6,6 +6,7 @@
 //! run: it is followed with `ptrace(2)` and has no code for this.
 
 mod call;
+mod counted;
 mod memory;
 mod tracer;
 

@@ -1,8 +1,8 @@
 //! Following a process with all its threads, call by call.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
 use nix::errno::Errno;
@@ -13,6 +13,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::call::Call;
+use super::counted::counted;
 use super::memory::Stopped;
 
 /// Who dies.
@@ -49,6 +50,7 @@ pub struct TracedExit {
 pub struct Trace {
     thread: JoinHandle<TracedExit>,
     process: Pid,
+    counts: Arc<Mutex<BTreeMap<&'static str, usize>>>,
 }
 
 impl Trace {
@@ -59,9 +61,19 @@ impl Trace {
     pub fn begin(process: u32, death: KillPoint) -> Self {
         let process = Pid::from_raw(i32::try_from(process).expect("process ids are small"));
         let (ready, begun) = mpsc::channel();
-        let thread = std::thread::spawn(move || Tracer::new(process, death).follow(&ready));
+        let tracer = Tracer::new(process, death);
+        let counts = Arc::clone(&tracer.counts);
+        let thread = std::thread::spawn(move || tracer.follow(&ready));
         begun.recv().expect("the process can be followed");
-        Self { thread, process }
+        Self { thread, process, counts }
+    }
+
+    /// Takes how often each call for files, folders and mounts was made since it was taken last.
+    ///
+    /// # Panics
+    /// When following it has failed.
+    pub fn take_counts(&self) -> BTreeMap<&'static str, usize> {
+        std::mem::take(&mut *self.counts.lock().expect("it is followed"))
     }
 
     /// Whether the process has ended.
@@ -88,13 +100,15 @@ struct Tracer {
     /// Threads that were asked to stop and have not stopped yet.
     stopping: BTreeSet<i32>,
     calls: Vec<Call>,
+    counts: Arc<Mutex<BTreeMap<&'static str, usize>>>,
     killed: bool,
 }
 
 impl Tracer {
     fn new(process: Pid, death: KillPoint) -> Self {
         let processes = BTreeSet::from([process.as_raw()]);
-        Self { process, death, processes, stopping: BTreeSet::new(), calls: Vec::new(), killed: false }
+        let (stopping, calls, counts) = (BTreeSet::new(), Vec::new(), Arc::default());
+        Self { process, death, processes, stopping, calls, counts, killed: false }
     }
 
     fn follow(mut self, ready: &mpsc::Sender<()>) -> TracedExit {
@@ -167,7 +181,11 @@ impl Tracer {
         let entering = ptrace::syscall_info(thread).is_ok_and(|info| info.op == libc::PTRACE_SYSCALL_INFO_ENTRY);
         if entering && !self.killed {
             let stopped = Stopped { thread: thread.as_raw(), daemon: self.process.as_raw() };
-            if let Some(call) = stopped.call().and_then(|raw| Call::of(stopped, raw)) {
+            let raw = stopped.call();
+            if let Some(name) = raw.and_then(|raw| counted(stopped, raw)) {
+                *self.counts.lock().expect("the reader does not panic").entry(name).or_default() += 1;
+            }
+            if let Some(call) = raw.and_then(|raw| Call::of(stopped, raw)) {
                 self.calls.push(call);
                 if self.death.before.is_some_and(|before| self.calls.len() > before) {
                     self.kill_all(thread);

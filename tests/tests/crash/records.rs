@@ -2,9 +2,11 @@
 //! volumes of live pods stay, unwanted ones go.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use sha2::{Digest, Sha256};
 use volhost_tests::kill_points::{KillPoint, KilledProcess};
 use volhost_tests::manifests::{device_pod, loop_volume, pod};
 use volhost_tests::wait::eventually;
@@ -64,7 +66,7 @@ fn survives(damage: impl Fn(&[PathBuf])) {
 
     site.node.kill();
     let found = records(&site);
-    assert_eq!(found.len(), 2 + 2 * 4 + 4, "{found:?}");
+    assert_eq!(found.len(), 4 + 4 + 1, "{found:?}");
     damage(&found);
     for pod in ["goes", "goes-dev"] {
         site.node.remove_manifest(&format!("{pod}.yaml"));
@@ -120,9 +122,107 @@ fn records_full_of_noise() {
 fn records_of_a_version_that_is_not_known() {
     survives(|records| {
         write_all(records, |old| {
-            String::from_utf8_lossy(old).replace("\"version\":1", "\"version\":9999").into_bytes()
+            let old = String::from_utf8_lossy(old);
+            old.replace("\"version\":1", "\"version\":9999").replace("\"version\":2", "\"version\":9999").into_bytes()
         });
     });
+}
+
+/// What a death in the middle of an append leaves.
+#[test]
+fn records_without_their_end() {
+    for torn in
+        [r#"{"volume":{"plugin":"kubernetes.io/em"#, r#"{"gone":{"plugin":"kubernetes.io/empty-dir","name":"fast"}}"#]
+    {
+        survives(|records| {
+            for record in pods_files(records) {
+                let mut file = fs::File::options().append(true).open(record).unwrap();
+                file.write_all(torn.as_bytes()).unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn records_with_a_line_that_is_garbled() {
+    survives(|records| {
+        for record in pods_files(records) {
+            let text = fs::read_to_string(record).unwrap();
+            let (pod, volumes) = text.split_once('\n').unwrap();
+            fs::write(record, format!("{pod}\n{{\"gone\":{{\n{volumes}")).unwrap();
+        }
+    });
+}
+
+/// A file for each volume, as earlier versions wrote them. They are moved, so that nothing is
+/// published again.
+#[test]
+fn records_of_the_earlier_form() {
+    let before = std::cell::RefCell::new(Vec::new());
+    survives(|records| {
+        for record in pods_files(records) {
+            before.borrow_mut().push(record.clone());
+            let text = fs::read_to_string(record).unwrap();
+            let lines = text.lines().filter(|line| !line.is_empty());
+            let lines: Vec<serde_json::Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+            let pod = lines[0]["pod"]["pod"].clone();
+            let folder = record.ancestors().nth(2).unwrap().join("volumes").join(record.file_name().unwrap());
+            fs::create_dir_all(&folder).unwrap();
+            for volume in lines.iter().filter_map(|line| line["volume"].as_object()) {
+                let mut old = volume.clone();
+                let name = format!("{}\n{}", old["plugin"].as_str().unwrap(), old["spec"]["name"].as_str().unwrap());
+                old.insert("version".to_owned(), 1.into());
+                old.insert("pod".to_owned(), pod.clone());
+                let file = folder.join(format!("{}.json", &sha256(&name)[..32]));
+                fs::write(file, serde_json::to_vec(&old).unwrap()).unwrap();
+            }
+            fs::write(folder.join(".0123.json.new"), "{\"version\":1").unwrap();
+            fs::write(folder.join("4567.json"), "not a record").unwrap();
+            fs::remove_file(record).unwrap();
+        }
+    });
+    assert_eq!(before.borrow().len(), 5);
+}
+
+#[test]
+fn with_records_of_the_earlier_form_nothing_is_published_again() {
+    for is_earlier in [true, false] {
+        let mut site = Site::start();
+        site.node.manifest("a.yaml", &pod("a", "uid-a", &["name: fast, emptyDir: { medium: Memory }"]));
+        site.node.wait_mounted("default/a");
+        let version = |site: &Site| site.node.path(&site.node.root().join("state/pods/uid-a"));
+        site.node.kill();
+        let text = fs::read_to_string(version(&site)).unwrap();
+        let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        fs::remove_file(version(&site)).unwrap();
+        if is_earlier {
+            let folder = site.node.path(&site.node.root().join("state/volumes/uid-a"));
+            fs::create_dir_all(&folder).unwrap();
+            let mut old = lines[1]["volume"].as_object().unwrap().clone();
+            old.insert("version".to_owned(), 1.into());
+            old.insert("pod".to_owned(), lines[0]["pod"]["pod"].clone());
+            let name = sha256("kubernetes.io/empty-dir\nfast");
+            fs::write(folder.join(format!("{}.json", &name[..32])), serde_json::to_vec(&old).unwrap()).unwrap();
+        }
+        let published = |site: &Site| site.node.log().matches("MountVolume.SetUp succeeded").count();
+        let before = published(&site);
+        site.revive();
+        site.node.wait_mounted("default/a");
+        assert_eq!(published(&site) > before, !is_earlier, "{}", site.log());
+        assert!(!site.node.path(&site.node.root().join("state/volumes")).exists());
+        assert!(version(&site).exists());
+        site.node.remove_manifest("a.yaml");
+        assert!(eventually(|| !version(&site).exists()), "{}", site.log());
+    }
+}
+
+fn sha256(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The records of published volumes: a file for each pod.
+fn pods_files(records: &[PathBuf]) -> impl Iterator<Item = &PathBuf> {
+    records.iter().filter(|record| record.parent().is_some_and(|folder| folder.ends_with("state/pods")))
 }
 
 #[test]
@@ -148,7 +248,8 @@ fn files_and_folders_that_are_no_records() {
             fs::write(record.with_file_name(".0123.json.new"), "{\"version\":1").unwrap();
         }
         let state = records[0].ancestors().find(|folder| folder.ends_with("state")).unwrap();
-        fs::create_dir(state.join("volumes/uid-nobody")).unwrap();
+        fs::create_dir_all(state.join("volumes/uid-nobody")).unwrap();
+        fs::create_dir(state.join("pods/uid-nothing")).unwrap();
         fs::write(state.join("volumes/uid-nobody/0123.json"), "{}").unwrap();
     });
 }

@@ -148,7 +148,7 @@ impl Site {
             list(&seen, Path::new(folder), depth, &mut all);
         }
         // Volhost's own, for good.
-        for folder in ["state/volumes", "state/devices", "state/objects", "state/objects/complete"] {
+        for folder in ["state/pods", "state/devices", "state/objects", "state/objects/complete"] {
             all.remove(folder);
         }
         let (pins, files) = self.devices.files();

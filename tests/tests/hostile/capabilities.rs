@@ -53,7 +53,7 @@ impl Host {
 
     fn target(&self, name: &str) -> Target {
         Target {
-            parent: self.kernel.try_clone(&self.root).unwrap(),
+            parent: self.root.clone(),
             name: name.into(),
             pod_uid: None,
             spec_name: SpecName::new("vol").unwrap(),
@@ -65,7 +65,7 @@ impl Host {
     }
 
     fn pod_target(&self, name: &str, node: &str) -> Target {
-        let place = Place { parent: self.kernel.try_clone(&self.root).unwrap(), name: node.into() };
+        let place = Place { parent: self.root.clone(), name: node.into() };
         Target { pod_uid: Some(PodUid::new("uid-1").unwrap()), staging_mount: Some(place), ..self.target(name) }
     }
 

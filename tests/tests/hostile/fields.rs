@@ -424,10 +424,10 @@ impl Machine {
         let call = Call::bare(Duration::from_secs(60));
         let Some(plugin) = &self.plugin else { return Ok(()) };
         let identified = plugin.identify(&call, spec).map_err(|error| error.message())?;
-        let models = || Place { parent: self.kernel.try_clone(&self.root).unwrap(), name: "models".into() };
+        let models = || Place { parent: self.root.clone(), name: "models".into() };
         let needed = identified.needs.into_iter().map(|name| NeededPlace { name, place: models(), is_mount: false });
         let target = Target {
-            parent: self.kernel.try_clone(&self.root).unwrap(),
+            parent: self.root.clone(),
             name: "volume".into(),
             pod_uid: Some(PodUid::new("uid-1").unwrap()),
             spec_name: SpecName::new("v").unwrap(),

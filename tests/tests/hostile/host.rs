@@ -86,7 +86,7 @@ impl Host {
 
     pub(crate) fn target(&self, name: &str) -> Target {
         Target {
-            parent: self.kernel.try_clone(&self.root).unwrap(),
+            parent: self.root.clone(),
             name: OsString::from(name),
             pod_uid: Some(PodUid::new("uid-1").unwrap()),
             spec_name: SpecName::new("vol").unwrap(),

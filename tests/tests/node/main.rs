@@ -15,5 +15,6 @@ mod command_line;
 mod observability;
 mod plugins;
 mod restart;
+mod system_calls;
 mod trust;
 mod walk;

@@ -59,7 +59,7 @@ impl LoopNode {
         assert_eq!(self.mounts(), Vec::<PathBuf>::new());
         assert_eq!(self.devices.all(), Vec::<String>::new());
         let root = self.node.path(&self.node.root());
-        for folder in ["pods", "plugins", "state/devices", "state/volumes"] {
+        for folder in ["pods", "plugins", "state/devices", "state/pods"] {
             let left = || left_in(&root.join(folder));
             assert!(eventually(|| left().is_empty()), "{folder}: {:?}", left());
         }
@@ -411,7 +411,7 @@ fn volumes_that_are_only_staged_or_attached_are_found_again_and_detached() {
         let point = host.node.volume_inside("uid-a", LOOP, "pv");
         assert!(host.node.inside("umount").arg(&point).status().unwrap().success());
         fs::remove_dir(host.node.path(&point)).unwrap();
-        let _ = fs::remove_dir_all(host.node.path(&host.node.root().join("state/volumes")));
+        let _ = fs::remove_dir_all(host.node.path(&host.node.root().join("state/pods")));
         if records == "lost" {
             fs::remove_dir_all(&record).unwrap();
         }

@@ -111,7 +111,7 @@ fn assert_nothing_is_left(node: &Node) {
     node.ok(&["drain"]);
     let root = node.path(&node.root());
     let left = || -> Vec<PathBuf> {
-        let folders = ["pods", "plugins", "state/devices", "state/volumes"].map(|folder| root.join(folder));
+        let folders = ["pods", "plugins", "state/devices", "state/pods"].map(|folder| root.join(folder));
         let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
         entries.map(|entry| entry.unwrap().path()).collect()
     };

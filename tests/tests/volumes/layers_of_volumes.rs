@@ -62,7 +62,7 @@ impl Layers {
 
     fn left(&self) -> Vec<PathBuf> {
         let root = self.node.path(&self.node.root());
-        let folders = ["pods", "plugins", "state/devices", "state/volumes"].map(|folder| root.join(folder));
+        let folders = ["pods", "plugins", "state/devices", "state/pods"].map(|folder| root.join(folder));
         let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
         entries.map(|entry| entry.unwrap().path()).collect()
     }
@@ -160,7 +160,7 @@ fn a_device_below_goes_after_the_overlay_also_when_the_daemon_was_killed_between
         layers.node.kill();
         if !records {
             let state = layers.node.root().join("state");
-            let lost = ["volumes", "devices"].map(|folder| state.join(folder));
+            let lost = ["pods", "devices"].map(|folder| state.join(folder));
             assert!(layers.node.inside("rm").arg("-r").args(lost).status().unwrap().success());
         }
         layers.node.remove_manifest("a.yaml");

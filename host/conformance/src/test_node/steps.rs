@@ -148,7 +148,7 @@ impl TestNode {
         let called = self.watched(plan, Some(lifecycle), |call| match step(self.steps(call)) {
             Ok(done) => Ok(Some(done)),
             Err(StepError::Plugin { source, .. }) => Err(*source),
-            Err(StepError::Open(error) | StepError::Kernel(error)) => {
+            Err(StepError::Kernel(error)) => {
                 host_error = Some(error);
                 Ok(None)
             }
@@ -177,11 +177,11 @@ impl TestNode {
     }
 
     pub(super) fn publish_target(&self, lifecycle: &Lifecycle, pod: &Pod) -> Verdict<Target> {
-        self.publish_place(lifecycle, pod)?.target(&*self.kernel).or_else(not_made)
+        Ok(self.publish_place(lifecycle, pod)?.target())
     }
 
     pub(super) fn staging_target(&self, lifecycle: &Lifecycle) -> Verdict<Target> {
-        self.staging(lifecycle)?.target(&*self.kernel).or_else(not_made)
+        Ok(self.staging(lifecycle)?.target())
     }
 
     /// Removes the empty folders above the volume's places, as the daemon does.
@@ -189,7 +189,7 @@ impl TestNode {
         self.folders.forget_staging(lifecycle.volume());
         self.folders.forget_device_places(lifecycle.volume());
         let forgotten = self.folders.forget_pod(&pod.uid);
-        forgotten.or_else(|error| fail("removed the pod's empty folders", "ok", error.to_string()))
+        forgotten.map(drop).or_else(|error| fail("removed the pod's empty folders", "ok", error.to_string()))
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, OFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
@@ -61,7 +61,11 @@ impl LinuxKernel {
             let may_wait = seen.device().0 == NO_DEVICE && self.has_a_server(folder, name)?;
             let unmounted = if may_wait { self.unmount_share(from, name, how) } else { unmount(from, name, how) };
             match unmounted {
-                Ok(()) => {}
+                // Nearly always a folder without another mount on it. Anything else is looked at.
+                Ok(()) => match rustix::fs::unlinkat(from, name, AtFlags::REMOVEDIR) {
+                    Ok(()) | Err(Errno::NOENT) => return Ok(()),
+                    Err(_) => {}
+                },
                 // A mount with others on it counts as used; those go first. The next try reports
                 // one that is truly in use.
                 Err(Errno::BUSY) if how == Detach::Normal => match self.unmount_leaves(folder, name, &shown)? {

@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::LinuxKernel;
-use super::stat::{look, type_word};
+use super::stat::{look_closer, type_word};
 use super::walk::{FOLDER, open_on_same_mount};
 use crate::error::{KernelError, Result};
 use crate::handle::Directory;
@@ -60,12 +60,15 @@ impl LinuxKernel {
             Err(Errno::NXIO | Errno::NODEV) => return Err(self.wrong_type(folder, name, "a file")),
             Err(errno) => return Err(KernelError::walking(Step::OpenFile, path, errno)),
         };
-        let seen = look(&fd, "", self.ids()).map_err(|errno| KernelError::failed(Step::Inspect, &path, errno))?;
+        let seen =
+            look_closer(&fd, "", self.ids()).map_err(|errno| KernelError::failed(Step::Inspect, &path, errno))?;
         if seen.file_type() != FileType::RegularFile {
             let found = type_word(seen.file_type());
             return Err(KernelError::WrongType { path, expected: "a file", found });
         }
-        let mut bytes = Vec::new();
+        // One byte more than there are: the end is seen without another buffer.
+        let room = usize::try_from(seen.size()).unwrap_or(usize::MAX).min(limit).saturating_add(1);
+        let mut bytes = Vec::with_capacity(room);
         let one_more = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
         File::from(fd)
             .take(one_more)

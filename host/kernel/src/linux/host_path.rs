@@ -37,10 +37,12 @@ struct HostNames<'a>(&'a LinuxKernel);
 impl Places for HostNames<'_> {
     type Place = OwnedFd;
 
-    fn open_root(&self, root: &Path) -> std::result::Result<(OwnedFd, PathBuf), Errno> {
-        let fd = open_following(root)?;
-        let real = path_of(fd.as_fd())?;
-        Ok((fd, real))
+    fn open_root(&self, root: &Path) -> std::result::Result<OwnedFd, Errno> {
+        open_following(root)
+    }
+
+    fn real_path(&self, place: &OwnedFd) -> std::result::Result<PathBuf, Errno> {
+        path_of(place.as_fd())
     }
 
     fn open_plain(&self, from: &OwnedFd, below: &Path) -> std::result::Result<Option<OwnedFd>, Errno> {

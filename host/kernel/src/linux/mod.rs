@@ -14,6 +14,7 @@
 //! | `folder` | plain folders: exact mode and group, removal of empty ones |
 //! | `removal` | the one recursive removal |
 //! | `files` | small records, written atomically |
+//! | `append` | files that only grow |
 //! | `payload` | sets of files, published whole |
 //! | `sub_paths` | parts of volumes, opened and made |
 //! | `detach_tree` | unmounting everything in a folder |
@@ -48,6 +49,7 @@
 //! | `stat` | looking without touching |
 //! | `syscall` | raw system calls; with `ioctl` and `landlock` the only `unsafe` |
 
+mod append;
 mod blank;
 mod block_device;
 mod confinement;
@@ -105,7 +107,7 @@ pub(crate) use syscall::spawn;
 pub use syscall::{PollTarget, wait_ready};
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -113,7 +115,7 @@ use self::confinement::Confinement;
 use self::inspect::MountInspection;
 use self::stat::IdKind;
 use crate::error::{KernelError, Result};
-use crate::handle::{DetachedMount, Directory, MountSource, RootLock};
+use crate::handle::{AppendFile, DetachedMount, Directory, MountSource, RootLock};
 use crate::kernel::Kernel;
 use crate::step::Step;
 use crate::tools::RunTool;
@@ -163,14 +165,6 @@ impl Kernel for LinuxKernel {
 
     fn open_directory(&self, path: &Path) -> Result<Directory> {
         self.open_directory_at(path)
-    }
-
-    fn try_clone(&self, directory: &Directory) -> Result<Directory> {
-        directory
-            .as_fd()
-            .try_clone_to_owned()
-            .map(|fd| walk::directory(fd, directory.label.clone()))
-            .map_err(|error| lost_handle(&directory.label, &error))
     }
 
     fn walk(&self, directory: &Directory, rel: &Path) -> Result<Directory> {
@@ -242,6 +236,14 @@ impl Kernel for LinuxKernel {
 
     fn remove_file(&self, directory: &Directory, name: &OsStr) -> Result<()> {
         self.remove_file_at(directory, name)
+    }
+
+    fn open_append(&self, directory: &Directory, name: &OsStr, make: Option<u32>) -> Result<Option<AppendFile>> {
+        self.open_append_at(directory, name, make)
+    }
+
+    fn append(&self, file: &AppendFile, bytes: &[u8]) -> Result<()> {
+        self.append_to(file, bytes)
     }
 
     fn source(&self, directory: &Directory) -> Result<MountSource> {

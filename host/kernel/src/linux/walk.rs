@@ -62,7 +62,7 @@ pub(super) fn path_of(fd: BorrowedFd<'_>) -> std::result::Result<PathBuf, Errno>
 }
 
 pub(super) fn directory(fd: OwnedFd, label: PathBuf) -> Directory {
-    Directory { fd, label }
+    Directory::from_fd(fd, label)
 }
 
 /// Makes a folder with exactly this mode and opens its place.

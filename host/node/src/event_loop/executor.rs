@@ -179,12 +179,15 @@ impl Executor {
             .with_account(account.clone());
         let (id, max_workers) = (operation.id, self.max_workers_for(&operation.plugin));
         let pool = self.pools.entry(operation.plugin.clone()).or_insert_with(|| WorkerPool::new(max_workers));
+        // From now on, so that the pod's next operation finds open what this one has opened.
+        let kept_open = operation.pod_uid.as_ref().map(|pod| self.volume_ops.keep_open(pod));
         let guard = ReportGuard { id, reports: self.reports.clone(), report: None };
         let work = move || {
             drop(queued);
             let _entered = span.enter();
             debug!("operation begins");
             let report = volume_ops.execute(&operation, &call);
+            drop(kept_open);
             let unmounted = report.result.is_ok() && matches!(operation.kind, OperationKind::Unmount);
             if unmounted || account.is_empty() {
                 accounts.close(&operation.volume);

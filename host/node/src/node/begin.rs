@@ -46,7 +46,6 @@ pub(super) fn begin(
     ended: mpsc::UnboundedSender<WorkerReport>,
 ) -> Result<BegunNode, StartError> {
     let kernel = &options.kernel;
-    let root_error = |source| StartError::Root { root: options.root.clone(), source };
     std::fs::read_dir(&options.plugins)
         .map_err(|source| StartError::Plugins { folder: options.plugins.clone(), source })?;
     let label = kernel.container_file_label().unwrap_or_else(|error| {
@@ -78,7 +77,7 @@ pub(super) fn begin(
     }
     let registry = PluginRegistry::new(runtime, approvals).limiting(options.attach_limits.clone());
     let registry = Arc::new(registry.with_environment(environment));
-    let inside = kernel.try_clone(&root).map_err(root_error)?;
+    let inside = root.clone();
     let records = Path::new(layout::STATE).join(layout::FUSE_SERVERS);
     let records = kernel.make_dirs(&root, &records, layout::FOLDER_MODE).map_err(StartError::FuseServers)?;
     let servers = FuseServerProcesses::new(kernel.clone(), options.launcher.clone(), Some(records));
@@ -90,7 +89,7 @@ pub(super) fn begin(
         fuse_servers: servers.clone(),
         nodes_out_of_service: options.nodes_out_of_service.clone(),
     };
-    let volume_ops = Arc::new(VolumeOps::new(parts).map_err(root_error)?);
+    let volume_ops = Arc::new(VolumeOps::new(parts));
     // Before recovery: a dead mount is no volume.
     fuse_servers::unmount_when_ended(&servers, kernel.clone(), Arc::clone(volume_ops.root()), ended);
     servers.adopt();

@@ -226,7 +226,8 @@ impl HostMountTarget for State {
     fn detach(&mut self, target: Resource<MountTarget>) -> Result<(), HostError> {
         self.change("mount-target.detach", |state| {
             let target = &state.table.get(&target)?.0;
-            let mounted = state.kernel.mount_at(&target.parent, &target.name)?;
+            let has_servers = state.call.environment().fuse_servers().has_servers();
+            let mounted = if has_servers { state.kernel.mount_at(&target.parent, &target.name)? } else { None };
             state.kernel.detach(&target.parent, &target.name, Detach::Normal)?;
             if let Some(mount) = mounted.filter(|mount| mount.fs_type.starts_with(FUSE)) {
                 state.call.environment().fuse_servers().settle(&mount.source.to_string_lossy());

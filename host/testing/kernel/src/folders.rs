@@ -10,7 +10,7 @@ use volhost_kernel::{Errno, KernelError, Result, Step};
 
 use super::handles::{OpenHandle, socket};
 use super::mounts::word;
-use super::state::{At, InodeContent, MachineState};
+use super::state::{At, Inode, InodeContent, MachineState};
 
 impl MachineState {
     /// Makes a folder; an error leaves none.
@@ -144,6 +144,47 @@ impl MachineState {
         let children = self.children_mut(folder.node).map_err(failed)?;
         children.remove(&temporary);
         children.insert(name.to_owned(), new.node);
+        Ok(())
+    }
+
+    /// Opens a file to append to it, with its size.
+    pub(super) fn open_append(
+        &mut self,
+        folder: At,
+        name: &OsStr,
+        make: Option<u32>,
+        shown: &Path,
+    ) -> Result<Option<(At, u64)>> {
+        self.step(Step::OpenFile, shown)?;
+        let failed = |errno| KernelError::walking(Step::OpenFile, text(shown), errno);
+        let at = match (self.lower(folder, name), make) {
+            (Err(Errno::NOENT), None) => return Ok(None),
+            (Err(Errno::NOENT), Some(mode)) => {
+                self.create(folder, name, InodeContent::File(Vec::new()), mode).map_err(failed)?
+            }
+            (found, _) => found.map_err(failed)?,
+        };
+        let found = match &self.node(at.node).map_err(failed)?.content {
+            InodeContent::File(bytes) => return Ok(Some((at, bytes.len() as u64))),
+            InodeContent::Symlink(_) => return Err(failed(Errno::LOOP)),
+            InodeContent::Folder(_) => "a folder",
+            InodeContent::Other(kind) => kind.as_str(),
+        };
+        Err(KernelError::WrongType { path: text(shown), expected: "a file", found })
+    }
+
+    /// Appends to a file, as far as the file system has room. A file whose name was removed takes
+    /// everything, and no name leads to it.
+    pub(super) fn append(&mut self, at: At, bytes: &[u8], shown: &Path) -> Result<()> {
+        self.step(Step::WriteFile, shown)?;
+        let failed = |errno| KernelError::failed(Step::WriteFile, text(shown), errno);
+        let Ok(node) = self.node(at.node) else { return Ok(()) };
+        let InodeContent::File(old) = &node.content else { return Err(failed(Errno::ISDIR)) };
+        let (file_system, old) = (node.file_system, old.len());
+        self.check_room(file_system, old, old + bytes.len()).map_err(failed)?;
+        if let Some(Inode { content: InodeContent::File(content), .. }) = self.nodes.get_mut(&at.node) {
+            content.extend_from_slice(bytes);
+        }
         Ok(())
     }
 

@@ -17,9 +17,12 @@ const FILE_MODE: u32 = 0o644;
 impl Places for MachineState {
     type Place = At;
 
-    fn open_root(&self, root: &Path) -> std::result::Result<(At, PathBuf), Errno> {
-        let at = self.resolve(root)?;
-        Ok((at, self.path_of(at).ok_or(Errno::NOENT)?))
+    fn open_root(&self, root: &Path) -> std::result::Result<At, Errno> {
+        self.resolve(root)
+    }
+
+    fn real_path(&self, place: &At) -> std::result::Result<PathBuf, Errno> {
+        self.path_of(*place).ok_or(Errno::NOENT)
     }
 
     fn open_plain(&self, from: &At, below: &Path) -> std::result::Result<Option<At>, Errno> {

@@ -8,8 +8,8 @@ use volhost_kernel::implement::{
     attributes, check_absolute, check_huge_pages, check_mode, check_name, check_relative, check_tmpfs, label, text,
 };
 use volhost_kernel::{
-    Detach, DetachedMount, Directory, Durability, Entry, Errno, FsOption, Kernel, KernelError, MountId, MountInfo,
-    MountSource, Propagation, Result, RootLock, SourceKind, Step,
+    AppendFile, Detach, DetachedMount, Directory, Durability, Entry, Errno, FsOption, Kernel, KernelError, MountId,
+    MountInfo, MountSource, Propagation, Result, RootLock, SourceKind, Step,
 };
 
 use super::state::{At, InodeContent};
@@ -68,10 +68,6 @@ impl Kernel for InMemoryKernel {
         let at = state.resolve(path).map_err(failed)?;
         state.children(at.node).map_err(failed)?;
         self.directory(at, path.to_owned())
-    }
-
-    fn try_clone(&self, directory: &Directory) -> Result<Directory> {
-        self.directory(self.folder(directory)?, directory.label().to_owned())
     }
 
     fn walk(&self, directory: &Directory, rel: &Path) -> Result<Directory> {
@@ -271,6 +267,21 @@ impl Kernel for InMemoryKernel {
         let folder = self.folder(directory)?;
         let shown = label(directory.label(), name);
         lock(&self.state).remove_file(folder, name, &shown)
+    }
+
+    fn open_append(&self, directory: &Directory, name: &OsStr, make: Option<u32>) -> Result<Option<AppendFile>> {
+        check_name(name)?;
+        make.map_or(Ok(()), check_mode)?;
+        let folder = self.folder(directory)?;
+        let shown = label(directory.label(), name);
+        let opened = lock(&self.state).open_append(folder, name, make, &shown)?;
+        let handle = |(at, bytes)| Ok(AppendFile::from_fd(self.handles.add_place(at, &shown)?, shown.clone(), bytes));
+        opened.map(handle).transpose()
+    }
+
+    fn append(&self, file: &AppendFile, bytes: &[u8]) -> Result<()> {
+        let at = self.handles.place(file, file.label())?;
+        lock(&self.state).append(at, bytes, file.label())
     }
 
     fn source(&self, directory: &Directory) -> Result<MountSource> {

@@ -191,7 +191,7 @@ impl ObjectFiles {
     /// Opens the folder of a place. With `make`, creates it if it is missing.
     fn folder(&self, place: FileFolder, make: bool) -> Result<Directory, KernelError> {
         match self.path(place) {
-            None => self.kernel.try_clone(&self.root),
+            None => Ok(Directory::clone(&self.root)),
             Some((above, path)) if make => self.kernel.make_dirs(above, &path, FOLDER_MODE),
             Some((above, path)) => self.kernel.walk(above, &path),
         }

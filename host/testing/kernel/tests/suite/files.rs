@@ -43,6 +43,50 @@ pub fn a_leftover_of_a_crashed_write_is_cleared(world: &dyn World) {
     assert_eq!(world.read(&house.at("record")).unwrap(), b"new");
 }
 
+pub fn what_is_appended_follows_what_was_there(world: &dyn World) {
+    let house = House::new(world);
+    assert!(house.kernel.open_append(&house.root, name("log"), None).unwrap().is_none());
+    assert_eq!(house.entry("log"), Entry::Absent);
+    let made = house.kernel.open_append(&house.root, name("log"), Some(0o600)).unwrap().unwrap();
+    assert_eq!((made.bytes_at_first(), world.mode_and_group(&house.at("log")).0), (0, 0o600));
+    house.kernel.append(&made, b"one").unwrap();
+    house.kernel.append(&made, b"two").unwrap();
+    let again = house.kernel.open_append(&house.root, name("log"), Some(0o600)).unwrap().unwrap();
+    assert_eq!(again.bytes_at_first(), 6);
+    house.kernel.append(&again, b"three").unwrap();
+    assert_eq!(world.read(&house.at("log")).unwrap(), b"onetwothree");
+
+    house.kernel.remove_file(&house.root, name("log")).unwrap();
+    house.kernel.append(&again, b"lost").unwrap();
+    assert_eq!(house.entry("log"), Entry::Absent);
+}
+
+pub fn a_file_that_is_appended_to_is_a_file(world: &dyn World) {
+    let house = House::new(world);
+    let outside = house.outside("outside");
+    world.add_symlink(&house.at("link"), &outside.join("data"));
+    world.add_folder(&house.at("folder"));
+    world.add_node(&house.at("pipe"), volhost_kernel::SourceKind::Fifo);
+    let open = |file: &str| house.kernel.open_append(&house.root, name(file), Some(0o600)).unwrap_err();
+    assert!(matches!(open("link"), KernelError::SymbolicLink { .. }));
+    assert!(matches!(open("folder"), KernelError::WrongType { .. }));
+    assert!(matches!(open("pipe"), KernelError::WrongType { .. }));
+    assert_eq!(world.read(&outside.join("data")).unwrap(), b"precious");
+}
+
+pub fn what_does_not_fit_is_not_appended_in_part(world: &dyn World) {
+    let house = House::new(world);
+    house.attach(house.kernel.tmpfs(&[FsOption::new("size", "64k")]).unwrap(), "disk");
+    let disk = house.kernel.walk(&house.root, Path::new("disk")).unwrap();
+    let file = house.kernel.open_append(&disk, name("log"), Some(0o600)).unwrap().unwrap();
+    house.kernel.append(&file, b"old").unwrap();
+    let error = house.kernel.append(&file, &vec![1; 1 << 20]).unwrap_err();
+    assert_eq!((error.kind(), error.step()), (ErrorKind::NoSpace, Some(Step::WriteFile)));
+    assert_eq!(world.read(&house.at("disk/log")).unwrap(), b"old");
+    house.kernel.append(&file, b"new").unwrap();
+    assert_eq!(world.read(&house.at("disk/log")).unwrap(), b"oldnew");
+}
+
 pub fn removing_a_file_leaves_folders_alone(world: &dyn World) {
     let house = House::new(world);
     let outside = house.outside("outside");
