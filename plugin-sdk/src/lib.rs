@@ -149,6 +149,7 @@ pub mod host_paths;
 pub mod huge_pages;
 pub mod id_maps;
 pub mod image_files;
+pub mod iscsi_sessions;
 mod key_selection;
 pub mod log;
 pub mod loop_devices;

@@ -39,6 +39,7 @@
 //! // A plugin may not open objects that the volume does not name; it may read every CSIDriver object.
 //! assert!(Secret::open(&volume.handle(), &pod.handle(), "other").is_err());
 //! assert!(Secret::referenced(&volume.handle(), "secretRef").is_err());
+//! assert!(Secret::of_mount(&volume.handle(), "secretRef").is_err());
 //! assert!(objects::trust_bundles(&volume.handle(), "example.com/signer", None).is_err());
 //! assert_eq!(objects::csi_driver_spec("csi.example.com")?, None);
 //! # Ok::<(), Error>(())
@@ -128,6 +129,18 @@ impl Secret {
     /// describes.
     pub fn referenced(volume: &Volume, field: &str) -> Result<Self> {
         let handle = backend::secrets::referenced(volume.handle(), field).map_err(backend::error_in)?;
+        Ok(Self { name: field.to_owned(), handle })
+    }
+
+    /// The secret that a field of the source refers to by `name`, in the namespace of the pod for
+    /// which the volume is published or staged now; a PersistentVolume's field may name another
+    /// `namespace`. Needs the grant `secrets`.
+    ///
+    /// # Errors
+    /// As [`Secret::referenced`], and [`Precondition`](crate::Error::Precondition) when there is no
+    /// such pod.
+    pub fn of_mount(volume: &Volume, field: &str) -> Result<Self> {
+        let handle = backend::secrets::of_mount(volume.handle(), field).map_err(backend::error_in)?;
         Ok(Self { name: field.to_owned(), handle })
     }
 }

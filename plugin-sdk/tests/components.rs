@@ -107,6 +107,21 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
             &["devices", "host-paths", "log", "mounts", "node", "overlays", "pod-volumes", "tmpfs", "types", "volumes"],
         ),
         ("nfs", &["events", "log", "mounts", "network-mounts", "types", "volumes"]),
+        (
+            "iscsi",
+            &[
+                "devices",
+                "events",
+                "filesystems",
+                "iscsi-sessions",
+                "log",
+                "mounts",
+                "node",
+                "secrets",
+                "types",
+                "volumes",
+            ],
+        ),
         ("image-file", &["devices", "id-maps", "image-files", "log", "mounts", "types", "volumes"]),
         (
             "loop",
@@ -124,7 +139,9 @@ fn a_plugin_exports_the_contract_and_no_capability_it_lacks() {
         assert_eq!(component.exports, interfaces(&["plugin", "publisher"]));
     }
     let of_devices = interfaces(&["block-mapper", "expander", "plugin", "publisher", "stager"]);
-    assert_eq!(plugin("local").exports, of_devices);
+    for name in ["iscsi", "local"] {
+        assert_eq!(plugin(name).exports, of_devices, "{name}");
+    }
     let all = interfaces(&[
         "attacher",
         "block-mapper",

@@ -21,6 +21,7 @@
 //! | [`objects`] | interface: the objects that a volume may read |
 //! | [`drivers`] | interface: calls of registered CSI drivers |
 //! | [`driver_programs`] | interface: runs of FlexVolume drivers |
+//! | [`iscsi`] | interface: sessions with iSCSI targets |
 //! | [`clock`] | the time of day, never running backwards |
 //! | [`duration`] | durations as people write them: `2m3s` |
 //! | [`quantity`] | Kubernetes quantities as bytes |
@@ -35,6 +36,7 @@ pub mod drivers;
 pub mod duration;
 pub mod failure;
 mod huge_pages;
+pub mod iscsi;
 pub mod label_selector;
 pub mod mount_options;
 pub mod names;

@@ -20,6 +20,7 @@ pub(crate) const GRANTABLE_INTERFACES: &[&str] = &[
     "loop-devices",
     "image-files",
     "network-mounts",
+    "iscsi-sessions",
     "overlays",
     "pod-volumes",
     "block-devices",

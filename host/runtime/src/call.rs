@@ -39,6 +39,8 @@ struct VolumeFacts {
     attached_as: Option<String>,
     attachment_metadata: BTreeMap<String, String>,
     mount_group: Option<u32>,
+    /// The namespace of the pod for which the volume is mounted now.
+    mount_namespace: Option<String>,
     secrets: KeyedObject,
     provisioning: Option<Arc<ProvisioningCall>>,
 }
@@ -145,6 +147,13 @@ impl Call {
         self
     }
 
+    /// Sets the namespace of the pod for which the volume is staged.
+    #[must_use]
+    pub fn with_mount_namespace(mut self, namespace: &str) -> Self {
+        self.set_mount_namespace(namespace);
+        self
+    }
+
     /// Sets the secrets that came with the request for the call (`provisioning.call-secret`);
     /// texts.
     #[must_use]
@@ -214,6 +223,14 @@ impl Call {
 
     pub(crate) fn set_mount_group(&mut self, group: Option<u32>) {
         self.volume.mount_group = group;
+    }
+
+    pub(crate) fn mount_namespace(&self) -> Option<&str> {
+        self.volume.mount_namespace.as_deref()
+    }
+
+    pub(crate) fn set_mount_namespace(&mut self, namespace: &str) {
+        self.volume.mount_namespace = Some(namespace.to_owned());
     }
 
     pub(crate) fn secrets(&self) -> &KeyedObject {

@@ -8,6 +8,7 @@ use volhost_model::pod_resources::Allocatable;
 use crate::fuse_servers::{FuseServers, NoFuseServers};
 use volhost_model::driver_programs::{DriverPrograms, NoPrograms};
 use volhost_model::drivers::{Drivers, NoDrivers};
+use volhost_model::iscsi::{IscsiSessions, NoSessions};
 use volhost_model::objects::{NoObjects, Objects};
 
 /// Facts of this node that plugins may ask for.
@@ -36,7 +37,7 @@ impl NodeFacts {
     }
 }
 
-/// The host's services for plugins: facts of the node, objects, drivers and programs.
+/// The host's services for plugins: facts of the node, objects, drivers, programs and sessions.
 ///
 /// A new environment has none of them.
 #[derive(Debug, Clone)]
@@ -46,6 +47,7 @@ pub struct Environment {
     drivers: Arc<dyn Drivers>,
     programs: Arc<dyn DriverPrograms>,
     fuse_servers: Arc<dyn FuseServers>,
+    iscsi: Arc<dyn IscsiSessions>,
 }
 
 impl Default for Environment {
@@ -56,6 +58,7 @@ impl Default for Environment {
             drivers: Arc::new(NoDrivers),
             programs: Arc::new(NoPrograms),
             fuse_servers: Arc::new(NoFuseServers),
+            iscsi: Arc::new(NoSessions),
         }
     }
 }
@@ -96,6 +99,13 @@ impl Environment {
         self
     }
 
+    /// Sets what makes sessions with iSCSI targets.
+    #[must_use]
+    pub fn with_iscsi(mut self, iscsi: Arc<dyn IscsiSessions>) -> Self {
+        self.iscsi = iscsi;
+        self
+    }
+
     /// Returns the objects that volumes name.
     #[must_use]
     pub fn objects(&self) -> &Arc<dyn Objects> {
@@ -116,5 +126,9 @@ impl Environment {
 
     pub(crate) fn fuse_servers(&self) -> &Arc<dyn FuseServers> {
         &self.fuse_servers
+    }
+
+    pub(crate) fn iscsi(&self) -> &dyn IscsiSessions {
+        &*self.iscsi
     }
 }

@@ -11,6 +11,7 @@ use crate::measured::Measured;
 use crate::provisioned::{MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};
 use crate::target::{Attachment, Place, Target};
 use volhost_model::driver_programs::{DriverAnswer, DriverOutcome};
+use volhost_model::iscsi::{ChapUser, LogicalUnit};
 use volhost_model::objects::KeyedObject;
 
 /// A plugin's description of itself, as `describe` fills it in.
@@ -254,6 +255,16 @@ impl std::fmt::Debug for Options {
 /// The result of a run.
 #[derive(Debug)]
 pub struct Outcome(pub(crate) DriverOutcome);
+
+/// A logical unit of an iSCSI target, as the plugin has described it so far.
+#[derive(Debug)]
+pub struct LogicalUnitHandle {
+    pub(crate) unit: LogicalUnit,
+    /// How this node authenticates.
+    pub(crate) node: Option<ChapUser>,
+    /// How the target does.
+    pub(crate) target: Option<ChapUser>,
+}
 
 /// A FUSE server that is about to be started; none once it was.
 #[derive(Debug)]

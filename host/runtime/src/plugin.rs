@@ -238,6 +238,7 @@ impl Plugin {
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let publisher = sandbox.load(|store, instance| self.exports.publisher.load(store, instance))?;
         sandbox.state().call.set_mount_group(pod.fs_group);
+        sandbox.state().call.set_mount_namespace(&pod.namespace);
         let volume = put(&mut sandbox, FUNCTION, VolumeHandle(Arc::clone(spec)))?;
         let pod = put(&mut sandbox, FUNCTION, PodHandle(Arc::clone(pod)))?;
         let place = put(&mut sandbox, FUNCTION, MountTarget(Arc::clone(&target)))?;

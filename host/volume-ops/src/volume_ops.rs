@@ -191,7 +191,8 @@ impl VolumeOps {
         let plugin = &self.plugins.ready(operation, "MountVolume")?;
         let attached = self.attaching.attachment(operation, call, plugin, "MountVolume.WaitForAttach")?;
         let attached = attached.as_ref();
-        let call = &call.clone().with_attachment(attached).with_mount_group(pod.fs_group);
+        let call = call.clone().with_attachment(attached).with_mount_group(pod.fs_group);
+        let call = &call.with_mount_namespace(&pod.namespace);
         if operation.stageable {
             self.staging.stage(operation, call, plugin, attached, found)?;
         }
@@ -208,6 +209,7 @@ impl VolumeOps {
         let plugin = &self.plugins.ready(operation, "MapVolume")?;
         let attached = self.attaching.attachment(operation, call, plugin, "MapVolume.WaitForAttach")?;
         let attached = attached.as_ref();
+        let call = &call.clone().with_mount_namespace(&pod.namespace);
         self.blocks.map(operation, call, plugin, attached, (pod, spec), found)?;
         let call = &call.clone().with_attachment(attached);
         self.expansion.expand_while_mounting(operation, call, plugin, attached, found);

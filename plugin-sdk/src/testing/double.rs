@@ -22,6 +22,7 @@ pub(crate) use super::provisioning_calls;
 pub(crate) use super::servers::{FuseServer, fuse_servers};
 pub(crate) use super::shares::network_mounts;
 pub(crate) use super::target::MountTarget;
+pub(crate) use super::targets::LogicalUnit;
 pub(crate) use super::volume::Volume;
 
 use crate::driver_mounts::{Found, Leaf};

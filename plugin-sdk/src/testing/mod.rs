@@ -61,6 +61,7 @@ pub(crate) mod provisioning_calls;
 mod servers;
 mod shares;
 mod target;
+mod targets;
 mod tree;
 mod volume;
 mod world;

@@ -91,6 +91,25 @@ pub(crate) mod secrets {
         let found = world.borrow().objects.secrets.get(&(namespace.clone(), name.clone())).cloned();
         found.map(Secret).ok_or_else(|| Error::not_found(format!("there is no secret {namespace}/{name}")))
     }
+
+    /// The namespace of the double's pods.
+    const POD_NAMESPACE: &str = "default";
+
+    pub(crate) fn of_mount(volume: &Volume, field: &str) -> Result<Secret> {
+        let world = current();
+        world.borrow_mut().called("secrets.of-mount")?;
+        let part = |name: &str| volume.parameter(&format!("{field}.{name}")).filter(|text| !text.is_empty());
+        let name = part("name");
+        let name = name.ok_or_else(|| Error::invalid_argument(format!("{field}: it must name a secret by `name`")))?;
+        let namespace = part("namespace");
+        if namespace.is_some() && volume.persistent_volume().is_none() {
+            let text = format!("{field}.namespace: a volume of a pod names secrets of its own namespace");
+            return Err(Error::permission_denied(text));
+        }
+        let namespace = namespace.unwrap_or_else(|| POD_NAMESPACE.to_owned());
+        let found = world.borrow().objects.secrets.get(&(namespace.clone(), name.clone())).cloned();
+        found.map(Secret).ok_or_else(|| Error::not_found(format!("there is no secret {namespace}/{name}")))
+    }
 }
 
 pub(crate) mod csi_driver_objects {

@@ -12,6 +12,7 @@ use super::grpc::Drivers;
 use super::objects::Objects;
 use super::provisioning_calls::ProvisioningCall;
 use super::target::TargetContent;
+use super::targets::Targets;
 use super::tree::Tree;
 use crate::error::{Error, Result};
 
@@ -51,6 +52,9 @@ pub const CALLS: &[&str] = &[
     "huge-pages.create",
     "id-maps.map-group",
     "image-files.mount",
+    "iscsi-sessions.connect",
+    "iscsi-sessions.disconnect",
+    "iscsi-sessions.rescan",
     "loop-devices.copy",
     "loop-devices.create",
     "loop-devices.discard",
@@ -77,6 +81,7 @@ pub const CALLS: &[&str] = &[
     "probe",
     "provisioning-calls.class-secret",
     "publish",
+    "secrets.of-mount",
     "secrets.open",
     "secrets.referenced",
     "service-account-tokens.request",
@@ -107,6 +112,8 @@ pub(crate) struct World {
     pub(crate) images: BTreeMap<String, String>,
     /// What servers export, by server and path, and by which versions of the protocol.
     pub(crate) shares: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+    /// iSCSI targets.
+    pub(crate) targets_of_iscsi: Targets,
     /// The private folders that were made, by pod uid and name in the pod's folder.
     pub(crate) private_folders: BTreeSet<(String, String)>,
     /// The pod's other published volumes, by their names in the pod.
@@ -161,6 +168,7 @@ impl World {
             fuse_servers: BTreeMap::new(),
             images: BTreeMap::new(),
             shares: BTreeMap::new(),
+            targets_of_iscsi: Targets::default(),
             private_folders: BTreeSet::new(),
             pod_volumes: BTreeSet::new(),
             unsupported_tmpfs_options: BTreeSet::new(),

@@ -51,6 +51,7 @@ macro_rules! capability {
                     "volhost:plugin/pod-volumes@0.1.0": crate::wasm::bindings::volhost::plugin::pod_volumes,
                     "volhost:plugin/image-files@0.1.0": crate::wasm::bindings::volhost::plugin::image_files,
                     "volhost:plugin/network-mounts@0.1.0": crate::wasm::bindings::volhost::plugin::network_mounts,
+                    "volhost:plugin/iscsi-sessions@0.1.0": crate::wasm::bindings::volhost::plugin::iscsi_sessions,
                     "volhost:plugin/block-devices@0.1.0": crate::wasm::bindings::volhost::plugin::block_devices,
                     "volhost:plugin/id-maps@0.1.0": crate::wasm::bindings::volhost::plugin::id_maps,
                     "volhost:plugin/huge-pages@0.1.0": crate::wasm::bindings::volhost::plugin::huge_pages,
@@ -113,6 +114,7 @@ pub use bindings::volhost::plugin::driver_exec::{Arguments, Driver, Options, Out
 pub use bindings::volhost::plugin::driver_mounts::{DevicePlace, DriverPlace};
 pub use bindings::volhost::plugin::filesystems::FormatOptions;
 pub use bindings::volhost::plugin::fuse_servers::FuseServer;
+pub use bindings::volhost::plugin::iscsi_sessions::LogicalUnit;
 pub use bindings::volhost::plugin::mounts::{DetachedMount, MountSource, MountTarget};
 pub use bindings::volhost::plugin::provisioning::{
     GroupRequest, SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest,

@@ -48,7 +48,7 @@ each_passes! {
 const WITH_DRIVER: [&str; 2] = ["csi", "flex-volume"];
 /// Those whose storage this machine's kernel may lack: the case file has the plugin's name, and
 /// `tests/tests/vm` runs it in a guest.
-const IN_A_GUEST: [&str; 1] = ["nfs"];
+const IN_A_GUEST: [&str; 2] = ["iscsi", "nfs"];
 /// The plugin that no case file is for, since it takes no volume.
 const WITHOUT_CASE: [&str; 1] = ["git-repo"];
 

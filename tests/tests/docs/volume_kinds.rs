@@ -70,6 +70,7 @@ fn without(granted: &[&str], plugin: &str, left_out: &str) -> GrantPolicy {
             "host-paths" => lines.push_str("host-paths = [\"/\"]\n"),
             "loop-devices" => lines.push_str("loop-files = [\"/\"]\n"),
             "network-mounts" => lines.push_str("network-servers = [\"*\"]\n"),
+            "iscsi-sessions" => lines.push_str("iscsi-portals = [\"*\"]\n"),
             "image-files" => lines.push_str("image-files = [\"/\"]\n"),
             other => interfaces.push(other),
         }

@@ -35,6 +35,8 @@ const OUTSIDE: &[&str] = &[
 const BAD_PATH: &[&str] = &["path", "NUL", "too long", "name", "granted", "absolute"];
 const BAD_OPTION: &[&str] = &["option"];
 const BAD_SERVER: &[&str] = &["server"];
+const BAD_PORTAL: &[&str] = &["must be an IP address"];
+const BAD_NAME: &[&str] = &["must be an iSCSI name"];
 const NOT_GRANTED: &[&str] = &["not granted"];
 const NOT_NAMED: &[&str] = &["does not name", "did not say"];
 const BAD_FILE_PATH: &[&str] = &["path", "name"];
@@ -114,6 +116,28 @@ const ROWS: &[Row] = &[
     ("share-value", "4.2,addr=192.0.2.2", BAD_OPTION),
     ("share-value", "4.2\nsource=x", BAD_OPTION),
     ("share-value", "$LONG", BAD_OPTION),
+    // iSCSI targets. Nothing of what is refused reaches `iscsiadm`.
+    ("portal", "192.0.2.2", NOT_GRANTED),
+    ("portal", "::1", NOT_GRANTED),
+    ("portal", "nas.example.com", BAD_PORTAL),
+    ("portal", "192.0.2.1,192.0.2.2", BAD_PORTAL),
+    ("portal", "192.0.2.1:3260", BAD_PORTAL),
+    ("portal", "-p", BAD_PORTAL),
+    ("portal", "", BAD_PORTAL),
+    ("portal", "$LONG", BAD_PORTAL),
+    ("target", "--login", BAD_NAME),
+    ("target", "iqn.a/../../b", BAD_NAME),
+    ("target", "iqn.a\nnode.startup = automatic", BAD_NAME),
+    ("target", "iqn.a b", BAD_NAME),
+    ("target", "iqn.a\0", BAD_NAME),
+    ("target", "", BAD_NAME),
+    ("target", "$LONG", BAD_NAME),
+    ("target-gone", "iqn.a/../../b", BAD_NAME),
+    ("interface", "-I", &["interface"]),
+    ("interface", "../default", &["interface"]),
+    ("interface", "$LONG", &["interface"]),
+    ("initiator", "iqn.a\niface.transport_name = x", BAD_NAME),
+    ("initiator", "--op", BAD_NAME),
     // Paths inside of its own volume.
     ("inner-folder", "../outside", BAD_FILE_PATH),
     ("inner-folder", "/etc/outside", BAD_FILE_PATH),
@@ -150,7 +174,7 @@ const ROWS: &[Row] = &[
 pub(crate) fn grants(folder: &str, lines: &str) -> String {
     format!(
         "[\"fixture.volhost/trespassing\"]\ninterfaces = [\"files\", \"secrets\", \"config-maps\", \"pod-volumes\"]\n\
-         host-paths = [{folder:?}]\nloop-files = [\"/images\"]\nimage-files = [\"/images\"]\nnetwork-servers = [\"192.0.2.1\"]\nblock-devices = [\"/dev/granted\"]\n\
+         host-paths = [{folder:?}]\nloop-files = [\"/images\"]\nimage-files = [\"/images\"]\nnetwork-servers = [\"192.0.2.1\"]\niscsi-portals = [\"192.0.2.1\"]\nblock-devices = [\"/dev/granted\"]\n\
          csi-drivers = [\"granted.example.com\"]\nflex-drivers = [\"granted/driver\"]\n{lines}\n"
     )
 }

@@ -1,5 +1,5 @@
 //! The daemon on Debian's kernel 6.1, in a virtual machine: a kernel without `statmount`, an NFS
-//! server, and a machine that loses its power.
+//! server, iSCSI targets, and a machine that loses its power.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,6 +9,7 @@
     reason = "tests may panic"
 )]
 
+mod iscsi;
 mod kit;
 mod nfs;
 mod older_kernel;

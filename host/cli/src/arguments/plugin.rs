@@ -190,6 +190,9 @@ pub(crate) struct GrantArguments {
     /// A server that it may mount from over the network: a name, an address or a network
     #[arg(long, value_name = "SERVER")]
     pub(crate) network_server: Vec<String>,
+    /// A portal of iSCSI targets that it may log in to: an address or a network
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) iscsi_portal: Vec<String>,
     /// A block device, or a folder of them, that it may open
     #[arg(long, value_name = "PATH")]
     pub(crate) block_device: Vec<String>,

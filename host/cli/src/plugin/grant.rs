@@ -160,6 +160,7 @@ fn edit(
         ("loop-files", &arguments.loop_files),
         ("image-files", &arguments.image_files),
         ("network-servers", &arguments.network_server),
+        ("iscsi-portals", &arguments.iscsi_portal),
         ("block-devices", &arguments.block_device),
         ("csi-drivers", &arguments.csi_driver),
         ("flex-drivers", &arguments.flex_driver),

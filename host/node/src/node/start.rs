@@ -10,6 +10,7 @@ use tracing::error;
 use volhost_core::{AttachPolicy, Config, Core};
 use volhost_csi::CsiDrivers;
 use volhost_driver_table::DriverTable;
+use volhost_iscsi::{OpenIscsi, Places};
 use volhost_manifests::ManifestFolder;
 use volhost_metrics::Exposition;
 use volhost_model::clock::Clock;
@@ -148,7 +149,8 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
         .with_node(Arc::new(facts))
         .with_objects(objects.clone())
         .with_drivers(drivers)
-        .with_fuse_servers(Arc::new(servers.clone()));
+        .with_fuse_servers(Arc::new(servers.clone()))
+        .with_iscsi(Arc::new(OpenIscsi::new(Places::default())));
     if let Some(flex) = flex.clone() {
         environment = environment.with_driver_programs(flex);
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use volhost_model::PluginName;
 
-use super::servers::Servers;
+use super::servers::{Portals, Servers};
 use super::words::{DriverName, EVERY_DRIVER, EVERY_FLEX_DRIVER, FlexDriverName, Interface, MountWord, Root};
 use super::{Grant, GrantPolicy, ShippedPlugins};
 
@@ -27,7 +27,7 @@ const NFS: &str = "nfs";
 impl GrantPolicy {
     /// Returns what the plugins that come with volhost need to do what Kubernetes says they do:
     /// `hostPath` and `local` volumes may name any path of the host, the kinds that show objects
-    /// may open those that a volume names; `nfs` may mount from every server; `csi` may call every
+    /// may open those that a volume names; `nfs` may mount from every server, `iscsi` log in to every portal; `csi` may call every
     /// CSI driver that has registered, and `flex-volume` run every driver that the operator has
     /// installed; the plugins `loop`, `image-file` and `overlay` have a folder of their own each,
     /// `/var/lib/volhost-loop`, `/var/lib/volhost-images` and `/var/lib/volhost-overlay`. Restrict
@@ -61,6 +61,7 @@ impl GrantPolicy {
             filesystems: Some([MountWord(NFS.to_owned())].into()),
             ..Grant::default()
         };
+        let iscsi = Grant { interfaces: named(&["secrets"]), iscsi_portals: vec![Portals::EVERY], ..Grant::default() };
         let csi = Grant {
             interfaces: named(&[
                 "secrets",
@@ -84,6 +85,7 @@ impl GrantPolicy {
             ("kubernetes.io/host-path", whole_host),
             ("kubernetes.io/local-volume", local),
             ("kubernetes.io/nfs", nfs),
+            ("kubernetes.io/iscsi", iscsi),
             ("volhost.io/loop", images),
             ("volhost.io/image-file", read_images),
             ("volhost.io/overlay", overlays),

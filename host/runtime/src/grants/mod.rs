@@ -20,7 +20,7 @@ use crate::abi::GRANTABLE_INTERFACES;
 use fuse::FuseServersTable;
 pub(crate) use fuse::{FuseServer, MOUNT_SLOT, WordPart};
 pub(crate) use reach::{MountNotGranted, Reach};
-use servers::Servers;
+use servers::{Portals, Servers};
 pub use shipped::{NotShipped, SHIPPED_LIST, ShippedListError, ShippedPlugins};
 pub(crate) use shipped::{is_reserved, vendor};
 use sources::SourceName;
@@ -41,6 +41,8 @@ use words::{CallTime, DriverName, FlexDriverName, Interface, Memory, MountWord, 
 /// image-files = ["/srv/images"]
 /// # Servers to mount from over the network, by name, address or network, `*` for all; imply the interface `network-mounts`.
 /// network-servers = ["nas.example.com", "192.0.2.0/24"]
+/// # Portals of iSCSI targets, by address or network, `*` for all; imply the interface `iscsi-sessions`.
+/// iscsi-portals = ["192.0.2.0/24"]
 /// # Block devices, or folders of them; imply the interface `block-devices`.
 /// block-devices = ["/dev/disk/by-id/archive"]
 /// # CSI drivers that it may call, `*` for all; imply the interface `grpc`.
@@ -85,6 +87,7 @@ pub struct Grant {
     loop_files: Vec<Root>,
     image_files: Vec<Root>,
     network_servers: Vec<Servers>,
+    iscsi_portals: Vec<Portals>,
     block_devices: Vec<Root>,
     csi_drivers: Vec<DriverName>,
     flex_drivers: Vec<FlexDriverName>,
@@ -220,6 +223,7 @@ impl Grant {
             || (interface == "loop-devices" && !self.loop_files.is_empty())
             || (interface == "image-files" && !self.image_files.is_empty())
             || (interface == "network-mounts" && !self.network_servers.is_empty())
+            || (interface == "iscsi-sessions" && !self.iscsi_portals.is_empty())
             || (interface == "block-devices" && !self.block_devices.is_empty())
             || (interface == "grpc" && !self.csi_drivers.is_empty())
             || (interface == "driver-exec" && !self.flex_drivers.is_empty())
@@ -237,6 +241,7 @@ impl Grant {
             loop_files: paths(&self.loop_files),
             image_files: paths(&self.image_files),
             network_servers: self.network_servers.clone(),
+            iscsi_portals: self.iscsi_portals.clone(),
             block_devices: paths(&self.block_devices),
             csi_drivers: self.csi_drivers.iter().map(|name| name.0.clone()).collect(),
             flex_drivers: self.flex_drivers.iter().map(|driver| driver.0.clone()).collect(),
@@ -292,6 +297,7 @@ mod tests {
             ("[\"a/b\"]\nhost_paths = [\"/srv\"]", "unknown field"),
             ("[\"a/b\"]\nflex-drivers = [\"a/b/c\"]", "is no driver's name"),
             ("[\"a/b\"]\nnetwork-servers = [\"nas:/export\"]", "is no server"),
+            ("[\"a/b\"]\niscsi-portals = [\"san.example.com\"]", "is no portal"),
             ("[\"a/b\"]\nsha256 = [\"abc\"]", "is not a SHA-256"),
             ("[\"a/b\"]\nfilesystems = [\"ext4,suid\"]", "is no name of a file system's type"),
             ("[\"a/b\"]\nmemory = \"1Gi\"", "is not between 64 KiB and 256 MiB"),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::fuse::FuseServer;
-use super::servers::Servers;
+use super::servers::{Portals, Servers};
 use super::words::EVERY_DRIVER;
 
 /// A word that the plugin may not mount with.
@@ -75,6 +75,8 @@ pub(crate) struct Reach {
     pub(crate) image_files: Vec<PathBuf>,
     /// Servers that it may mount from.
     pub(crate) network_servers: Vec<Servers>,
+    /// Portals of iSCSI targets that it may log in to.
+    pub(crate) iscsi_portals: Vec<Portals>,
     /// Block devices it may open, or folders within which it may open them.
     pub(crate) block_devices: Vec<PathBuf>,
     /// Names of drivers that it may call, `*` for all.

@@ -55,6 +55,32 @@ impl Servers {
     }
 }
 
+/// Portals of iSCSI targets that are granted: as servers, and none by name, since a portal is an
+/// address.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Portals(Servers);
+
+impl TryFrom<String> for Portals {
+    type Error = WordError;
+    fn try_from(word: String) -> Result<Self, WordError> {
+        match Servers::try_from(word.clone()) {
+            Ok(servers @ (Servers::Every | Servers::Network(..))) => Ok(Self(servers)),
+            Ok(Servers::Name(_)) | Err(_) => Err(WordError::Portal(word)),
+        }
+    }
+}
+
+impl Portals {
+    /// All.
+    pub(crate) const EVERY: Self = Self(Servers::Every);
+
+    /// Returns whether a portal at this address is one of them.
+    pub(crate) fn include(&self, address: IpAddr) -> bool {
+        self.0.include("", address)
+    }
+}
+
 /// The bits of an address.
 const fn width(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
@@ -100,6 +126,17 @@ mod tests {
             ("nas.example.com", "192.0.2.1", "192.0.2.1"),
         ] {
             assert!(!includes(word, name, address), "{word} {name} {address}");
+        }
+    }
+
+    #[test]
+    fn a_portal_is_granted_by_address_or_network_alone() {
+        let includes =
+            |word: &str, address: &str| Portals::try_from(word.to_owned()).unwrap().include(address.parse().unwrap());
+        assert!(includes("*", "::1") && includes("192.0.2.0/24", "192.0.2.9") && includes("::1", "::1"));
+        assert!(!includes("192.0.2.0/24", "192.0.3.9"));
+        for word in ["san.example.com", "192.0.2.1:3260", "", "[::1]"] {
+            assert!(Portals::try_from(word.to_owned()).is_err(), "{word:?}");
         }
     }
 

@@ -34,6 +34,8 @@ pub(crate) enum WordError {
     FlexDriver(String),
     #[error("{0:?} is no server; write a host name, an address, a network such as 192.0.2.0/24, or * for all")]
     Server(String),
+    #[error("{0:?} is no portal; write an address, a network such as 192.0.2.0/24, or * for all")]
+    Portal(String),
     #[error("{0:?} is not a SHA-256: 64 digits of lower-case hex, as sha256sum prints it")]
     Digest(String),
     #[error("{0:?} is no volume source such as `nfs` or `csi:archive.example.com`")]

@@ -18,6 +18,7 @@ mod host_paths;
 mod huge_pages;
 mod id_maps;
 mod image_files;
+mod iscsi_sessions;
 mod labels;
 mod log;
 mod loop_devices;

@@ -124,6 +124,31 @@ impl secrets::Host for State {
         let object = self.call.environment().objects().secret(&namespace, &name)?;
         Ok(self.push(Secret { name: format!("{namespace}/{name}"), object })?)
     }
+
+    fn of_mount(&mut self, volume: Resource<VolumeHandle>, field: String) -> Result<Resource<Secret>, HostError> {
+        self.count()?;
+        let spec = Arc::clone(&self.table.get(&volume)?.0);
+        let shown = tame(&field, SHOWN_BYTES);
+        let part = |name: &str| spec.parameter(&format!("{field}.{name}")).filter(|text| !text.is_empty());
+        let Some(name) = part("name") else {
+            let text = format!("{shown}: it must name a secret by `name`");
+            return Err(HostError::Plugin(types::Error::InvalidArgument(text)));
+        };
+        // Only who makes PersistentVolumes may name another namespace than the pod's.
+        let namespace = match (part("namespace"), &spec.persistent_volume) {
+            (Some(_), None) => {
+                let text = format!("{shown}.namespace: a volume of a pod names secrets of its own namespace");
+                return Err(HostError::Plugin(types::Error::PermissionDenied(text)));
+            }
+            (Some(namespace), Some(_)) => namespace,
+            (None, _) => self.call.mount_namespace().map(str::to_owned).ok_or_else(|| {
+                let text = format!("{shown}: the volume is not being mounted for a pod, whose namespace would count");
+                HostError::Plugin(types::Error::Precondition(text))
+            })?,
+        };
+        let object = self.call.environment().objects().secret(&namespace, &name)?;
+        Ok(self.push(Secret { name: format!("{namespace}/{name}"), object })?)
+    }
 }
 
 impl secrets::HostSecret for State {

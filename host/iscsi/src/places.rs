@@ -1,0 +1,36 @@
+//! Where sysfs, device nodes, programs and records are.
+
+use std::path::{Path, PathBuf};
+
+/// Places of a machine.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// sysfs.
+    pub sysfs: PathBuf,
+    /// Device nodes.
+    pub devices: PathBuf,
+    /// The folders in which `iscsiadm` is looked for, whatever the environment says.
+    pub programs: Vec<PathBuf>,
+    /// The folders in which open-iscsi may keep its records: they differ by distribution.
+    pub records: Vec<PathBuf>,
+}
+
+impl Default for Places {
+    /// Those of this machine.
+    fn default() -> Self {
+        let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect();
+        Self {
+            sysfs: PathBuf::from("/sys"),
+            devices: PathBuf::from("/dev"),
+            programs: paths(&["/usr/sbin", "/usr/bin", "/sbin", "/bin"]),
+            records: paths(&["/etc/iscsi", "/var/lib/iscsi"]),
+        }
+    }
+}
+
+impl Places {
+    /// The program of this name.
+    pub(crate) fn program(&self, name: &str) -> Option<PathBuf> {
+        self.programs.iter().map(|folder| folder.join(name)).find(|path| Path::is_file(path))
+    }
+}
