@@ -14,6 +14,7 @@ use super::apply::ApplyArguments;
 use super::conformance::ConformanceArguments;
 use super::delete::DeleteArguments;
 use super::docker::DockerArguments;
+use super::doctor::DoctorArguments;
 use super::explain::ExplainArguments;
 use super::get::{GetArguments, OutputFormat};
 use super::mounts::MountsArguments;
@@ -31,6 +32,7 @@ Look:
   get            List pods, volumes, plugins, drivers or operations
   describe       Show one pod, volume, plugin or driver: state, last error and next try, mounts, events
   status         Show whether the node is healthy, and what is wrong
+  doctor         Check the machine and the daemon, and say what to do
   explain        Say why a pod or volume is not ready, what happens next, and who must act
   events         Show events
   top            Show live operations, latencies and volumes in trouble
@@ -116,6 +118,11 @@ pub(super) enum Command {
         after_help = "Exit code 0 only if the node is healthy: everything is read and loaded, every volume is as it is wanted, and the node is not drained.\n\nExamples:\n  volhost status\n  volhost status -o json"
     )]
     Status(StatusArguments),
+    /// Check the machine and the daemon, and say what to do
+    #[command(
+        after_help = "Changes nothing. The options are those of the daemon: name its configuration file, so that the same folders are checked. Exit code 1 if there is a problem; warnings are none.\n\nExamples:\n  volhost doctor --config /etc/volhost/config.toml\n  volhost doctor -o json"
+    )]
+    Doctor(Box<DoctorArguments>),
     /// Say why a pod or volume is not ready, what happens next, and who must act
     #[command(after_help = "Examples:\n  volhost explain pod default/web\n  volhost explain volume default/web/data")]
     Explain(ExplainArguments),
@@ -436,7 +443,7 @@ pub(super) enum PluginCommand {
 
 /// The whole command, with the environment's variables named in the help of `run`.
 pub(super) fn command() -> clap::Command {
-    Cli::command().mut_subcommand("run", with_variables)
+    Cli::command().mut_subcommand("run", with_variables).mut_subcommand("doctor", with_variables)
 }
 
 mod plugin;

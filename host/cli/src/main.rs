@@ -24,6 +24,7 @@ mod conformance;
 mod delete;
 mod describe;
 mod docker;
+mod doctor;
 mod drain;
 mod error;
 mod events;
@@ -117,6 +118,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
         match cli.command {
             Command::Get(arguments) => get::run(&arguments, &socket, output).await,
             Command::Describe(arguments) => describe::run(&arguments, &socket, output).await,
+            Command::Doctor(arguments) => doctor::run(*arguments, &socket, &environment, output).await,
             Command::Explain(arguments) => explain::run(&arguments, &socket, output).await,
             Command::Status(arguments) => status::run(&arguments, &socket, output).await,
             Command::Wait(arguments) => wait::run(&arguments, &socket, output).await,

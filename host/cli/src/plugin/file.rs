@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::super::error::CliError;
 
 /// A plugin's file, if it is not too large for one.
-pub(super) fn read_plugin(file: &Path) -> Result<Vec<u8>, CliError> {
+pub(crate) fn read_plugin(file: &Path) -> Result<Vec<u8>, CliError> {
     let failed = |source| CliError::File { path: file.to_path_buf(), source };
     let limit = volhost_runtime::Limits::default().file_bytes;
     let mut wasm = Vec::new();

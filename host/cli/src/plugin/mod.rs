@@ -12,7 +12,7 @@ mod publish;
 mod pull;
 mod registry;
 mod run;
-mod surface;
+pub(super) mod surface;
 mod test;
 
 use std::path::Path;
@@ -27,6 +27,7 @@ use super::error::CliError;
 use super::format::printable;
 use super::output::Output;
 use super::structured;
+pub(super) use file::read_plugin;
 use identity::PluginDescription;
 
 /// The inspection of a plugin file.

@@ -2,6 +2,7 @@
 
 mod apply;
 mod delete;
+mod doctor;
 mod explain;
 mod get;
 mod status;
