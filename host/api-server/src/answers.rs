@@ -6,7 +6,9 @@ use volhost_api::pb;
 use volhost_core::{VolumeStatus, WaitFailure};
 use volhost_model::view::UsageView;
 use volhost_node::event_loop::manifest_text::FieldValidation;
-use volhost_node::event_loop::requests::{AddedPod, MountView, MountedVolume, PodSelector, RequestError};
+use volhost_node::event_loop::requests::{
+    AddedPod, ComparedObject, MountView, MountedVolume, PodSelector, RequestError,
+};
 use volhost_volume_ops::stats::MeteredVolume;
 
 /// Reads the pod that a request names.
@@ -103,6 +105,12 @@ pub(super) fn mounted_volume(volume: MountedVolume) -> pb::MountedVolume {
         read_only: volume.read_only,
         container_mounts: volume.container_mounts.into_iter().map(Into::into).collect(),
     }
+}
+
+/// An object as it is, and as it would be.
+pub(super) fn compared_object(object: ComparedObject) -> pb::ComparedObject {
+    let ComparedObject { key, present, applied } = object;
+    pb::ComparedObject { kind: key.kind.name().to_owned(), namespace: key.namespace, name: key.name, present, applied }
 }
 
 /// A pod that a request has added.

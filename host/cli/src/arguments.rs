@@ -13,6 +13,7 @@ use volhost_model::duration::HumanDuration;
 use super::apply::ApplyArguments;
 use super::conformance::ConformanceArguments;
 use super::delete::DeleteArguments;
+use super::diff::DiffArguments;
 use super::docker::DockerArguments;
 use super::doctor::DoctorArguments;
 use super::explain::ExplainArguments;
@@ -43,6 +44,7 @@ Act:
   wait           Wait until a pod's volumes are mounted or unmounted
   mounts         Print what a container runtime mounts for a pod, in its own words
   apply          Add pods and other objects from a file
+  diff           Show what `apply` would change
   delete         Remove a pod or another object that `apply` added
   drain          Unmount every volume of the node
   uncordon       End a drain: mount volumes again
@@ -152,6 +154,11 @@ pub(super) enum Command {
         after_help = "Applied objects survive a restart of the daemon, but not of the machine; for pods that stay, use a folder: `volhost run --manifests DIR`. Secrets are kept in memory only: apply them again after the daemon has been restarted.\n\nExamples:\n  volhost apply -f pod.yaml\n  volhost apply -f pod.yaml --validate=warn\n  volhost apply -f pod.yaml --dry-run=server\n  volhost apply -f pod.yaml --wait --timeout 30s\n  kubectl get pod web -o yaml | volhost apply -f -"
     )]
     Apply(ApplyArguments),
+    /// Show what `apply` would change
+    #[command(
+        after_help = "The daemon checks the files as for `apply --dry-run=server`. Values of secrets are not shown.\n\nExit codes:\n  0  nothing would change\n  1  something would\n  2  a file is refused, or cannot be read\n  3  the daemon cannot be reached\n\nExamples:\n  volhost diff -f pod.yaml\n  volhost diff -f ./manifests"
+    )]
+    Diff(DiffArguments),
     /// Remove a pod or another object that `apply` added; a pod's volumes are unmounted
     #[command(
         after_help = "Examples:\n  volhost delete pod web\n  volhost delete pod/shop/web pvc/shop/data\n  volhost delete -f pod.yaml"

@@ -2,7 +2,6 @@
 
 mod approval;
 mod build;
-mod difference;
 mod encode;
 mod file;
 mod grant;

@@ -9,7 +9,8 @@ use volhost_model::view::{EventView, UsageView};
 
 use super::manifest_text::{FieldValidation, Manifest};
 use super::requests::{
-    Added, Claims, ForceTarget, MountView, MountedVolume, NodeStatus, PodSelector, Request, RequestError, Snapshot,
+    Added, Claims, Compared, ForceTarget, MountView, MountedVolume, NodeStatus, PodSelector, Request, RequestError,
+    Snapshot,
 };
 use volhost_metrics::Exposition;
 use volhost_model::view::Change;
@@ -74,6 +75,21 @@ impl NodeHandle {
     pub async fn check_objects(&self, manifest: String, validation: FieldValidation) -> Result<Added, RequestError> {
         let manifest = Self::read(manifest, validation).await?;
         self.ask(|answer| Request::CheckObjects { manifest, answer }).await?
+    }
+
+    /// Checks objects as [`NodeHandle::check_objects`] does, and returns each as it is and as it
+    /// would be.
+    ///
+    /// # Errors
+    /// As [`NodeHandle::check_objects`]; [`RequestError::Failed`] when the present form of an object
+    /// cannot be read.
+    pub async fn compare_objects(
+        &self,
+        manifest: String,
+        validation: FieldValidation,
+    ) -> Result<Compared, RequestError> {
+        let manifest = Self::read(manifest, validation).await?;
+        self.ask(|answer| Request::CompareObjects { manifest, answer }).await?
     }
 
     async fn read(manifest: String, validation: FieldValidation) -> Result<Manifest, RequestError> {

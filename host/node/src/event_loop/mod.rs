@@ -16,6 +16,7 @@
 //! | `reports` | what worker threads report |
 //! | `sources` | objects to desired pods |
 //! | `object_requests`, `object_files`, [`manifest_text`] | objects that are added by request, and their files |
+//! | `comparison` | what adding objects would change |
 //! | `controller_reports` | controllers' reports of attachments |
 //! | `plugins`, `drivers` | plugins and external drivers that appear, change or go |
 //! | `provisioning` | volumes for claims |
@@ -26,6 +27,7 @@
 //! | `turns` | how long the loop was busy with one input |
 
 mod claims;
+mod comparison;
 mod controller_reports;
 mod drains;
 mod drivers;

@@ -58,6 +58,26 @@ pub struct Added {
     pub warnings: Vec<String>,
 }
 
+/// An object as it is, and as adding it would make it; as JSON. A secret's values are not in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComparedObject {
+    /// Its key.
+    pub key: ObjectKey,
+    /// As it is; none if it is new.
+    pub present: Option<String>,
+    /// As it would be.
+    pub applied: String,
+}
+
+/// The objects of a manifest that could be added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compared {
+    /// In the manifest's order.
+    pub objects: Vec<ComparedObject>,
+    /// The parts of the objects that volhost does not use, for example unknown fields.
+    pub warnings: Vec<String>,
+}
+
 /// Why a request was refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RequestError {
@@ -178,6 +198,13 @@ pub enum Request {
         manifest: Manifest,
         /// What would be added.
         answer: oneshot::Sender<Result<Added, RequestError>>,
+    },
+    /// Check likewise, and compare the objects with the present ones.
+    CompareObjects {
+        /// As for adding.
+        manifest: Manifest,
+        /// Both forms of each object.
+        answer: oneshot::Sender<Result<Compared, RequestError>>,
     },
     /// Forget a pod that was added by request.
     RemovePod {

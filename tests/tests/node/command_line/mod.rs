@@ -2,6 +2,7 @@
 
 mod apply;
 mod delete;
+mod diff;
 mod doctor;
 mod explain;
 mod get;
