@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc, oneshot};
 use volhost_core::WaitFailure;
-use volhost_model::view::{EventView, UsageView};
+use volhost_model::view::{EventView, PastOperationView, UsageView};
 
 use super::manifest_text::{FieldValidation, Manifest};
 use super::requests::{
@@ -174,6 +174,14 @@ impl NodeHandle {
     /// [`RequestError::Stopping`].
     pub async fn status(&self) -> Result<NodeStatus, RequestError> {
         self.ask(Request::Status).await
+    }
+
+    /// Returns the last operations that have ended, oldest first; a bounded number of them.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn history(&self) -> Result<Vec<PastOperationView>, RequestError> {
+        self.ask(Request::History).await
     }
 
     /// Returns the claims and the PersistentVolumes at one moment.

@@ -24,6 +24,7 @@
 //! | `fuse_servers`, `vanished`, `forced` | mounts that go without an operation |
 //! | `drains`, `expected_pods`, `schedule` | callers that wait, and work at intervals |
 //! | [`handle`](NodeHandle), [`requests`], `lookup`, `queries`, `claims` | what callers ask, and the answers |
+//! | `event_log`, `operation_history` | what happened lately |
 //! | `turns` | how long the loop was busy with one input |
 
 mod claims;
@@ -42,6 +43,7 @@ pub mod manifest_text;
 pub(crate) mod node_state;
 pub(crate) mod object_files;
 mod object_requests;
+mod operation_history;
 mod orphans;
 mod plugins;
 pub(crate) mod provisioning;

@@ -8,8 +8,8 @@ use tokio::sync::oneshot;
 use volhost_core::{VolumeCounts, WaitFailure};
 use volhost_model::names::PodUid;
 use volhost_model::view::{
-    ClaimView, ContainerMountView, DriverView, EventView, OperationView, PersistentVolumeView, PluginView, PodView,
-    VolumeView,
+    ClaimView, ContainerMountView, DriverView, EventView, OperationView, PastOperationView, PersistentVolumeView,
+    PluginView, PodView, VolumeView,
 };
 
 use super::manifest_text::Manifest;
@@ -242,6 +242,8 @@ pub enum Request {
     Snapshot(oneshot::Sender<Snapshot>),
     /// The node as a whole.
     Status(oneshot::Sender<NodeStatus>),
+    /// List the last operations that have ended, oldest first.
+    History(oneshot::Sender<Vec<PastOperationView>>),
     /// The claims and the PersistentVolumes.
     Claims(oneshot::Sender<Claims>),
     /// The numbers of volumes and operations.

@@ -41,6 +41,7 @@ impl NodeState {
             Request::Snapshot(answer) => {
                 reply(answer, queries::snapshot(&self.world, &self.plugins, &self.drivers));
             }
+            Request::History(answer) => reply(answer, self.world.history()),
             Request::Status(answer) => {
                 let status = NodeStatus {
                     root: self.root.display().to_string(),
