@@ -12,6 +12,7 @@ use volhost_model::duration::HumanDuration;
 
 use super::apply::ApplyArguments;
 use super::conformance::ConformanceArguments;
+use super::debug::DebugCommand;
 use super::delete::DeleteArguments;
 use super::diff::DiffArguments;
 use super::docker::DockerArguments;
@@ -34,6 +35,7 @@ Look:
   describe       Show one pod, volume, plugin or driver: state, last error and next try, mounts, events
   status         Show whether the node is healthy, and what is wrong
   doctor         Check the machine and the daemon, and say what to do
+  debug          Put what a bug report needs into one file
   explain        Say why a pod or volume is not ready, what happens next, and who must act
   events         Show events
   top            Show live operations, latencies and volumes in trouble
@@ -125,6 +127,12 @@ pub(super) enum Command {
         after_help = "Changes nothing. The options are those of the daemon: name its configuration file, so that the same folders are checked. Exit code 1 if there is a problem; warnings are none.\n\nExamples:\n  volhost doctor --config /etc/volhost/config.toml\n  volhost doctor -o json"
     )]
     Doctor(Box<DoctorArguments>),
+    /// Put what a bug report needs into one file
+    Debug {
+        /// What to do.
+        #[command(subcommand)]
+        command: DebugCommand,
+    },
     /// Say why a pod or volume is not ready, what happens next, and who must act
     #[command(after_help = "Examples:\n  volhost explain pod default/web\n  volhost explain volume default/web/data")]
     Explain(ExplainArguments),

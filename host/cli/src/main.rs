@@ -22,6 +22,7 @@ mod client;
 mod columns;
 mod completions;
 mod conformance;
+mod debug;
 mod delete;
 mod describe;
 mod diff;
@@ -126,6 +127,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
         match cli.command {
             Command::Get(arguments) => get::run(&arguments, &socket, output).await,
             Command::Describe(arguments) => describe::run(&arguments, &socket, output).await,
+            Command::Debug { command } => debug::run(command, &socket, &environment, output).await,
             Command::Doctor(arguments) => doctor::run(*arguments, &socket, &environment, output).await,
             Command::Explain(arguments) => explain::run(&arguments, &socket, output).await,
             Command::Status(arguments) => status::run(&arguments, &socket, output).await,

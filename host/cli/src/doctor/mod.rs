@@ -56,12 +56,31 @@ pub(super) struct DoctorArguments {
     /// How to print
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<DoctorFormat>,
+    /// The daemon's options.
+    #[command(flatten)]
+    daemon: DaemonOptions,
+}
+
+/// The options of the daemon, for commands that look at what it looks at.
+#[derive(Debug, Args)]
+pub(super) struct DaemonOptions {
     /// TOML file with the daemon's options
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The daemon's options.
+    /// The options.
     #[command(flatten)]
     settings: Settings,
+}
+
+impl DaemonOptions {
+    /// The daemon's options, as it would read them.
+    ///
+    /// # Errors
+    /// [`CliError::Config`].
+    pub(super) fn load(self, socket: &Path, environment: &EnvironmentVariables) -> Result<RunConfig, CliError> {
+        let settings = Settings { socket: Some(socket.to_path_buf()), ..self.settings };
+        Ok(volhost_config::load(settings, self.config, environment)?)
+    }
 }
 
 /// Checks the machine, and the daemon if it runs.
@@ -74,8 +93,7 @@ pub(super) async fn run(
     environment: &EnvironmentVariables,
     output: &mut Output,
 ) -> Result<(), CliError> {
-    let settings = Settings { socket: Some(socket.to_path_buf()), ..arguments.settings };
-    let config = volhost_config::load(settings, arguments.config, environment)?;
+    let config = arguments.daemon.load(socket, environment)?;
     let checks = examine(&config).await;
     match arguments.output {
         Some(DoctorFormat::Json) => output.line(&structured::pretty_json(&document(&checks))?)?,
@@ -86,6 +104,11 @@ pub(super) async fn run(
         1 => Err(CliError::Failed("there is 1 problem".to_owned())),
         count => Err(CliError::Failed(format!("there are {count} problems"))),
     }
+}
+
+/// Makes every check, and returns them as JSON.
+pub(super) async fn report(config: &RunConfig) -> Value {
+    document(&examine(config).await)
 }
 
 /// Makes every check.

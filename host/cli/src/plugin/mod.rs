@@ -26,7 +26,7 @@ use super::error::CliError;
 use super::format::printable;
 use super::output::Output;
 use super::structured;
-pub(super) use file::read_plugin;
+pub(super) use file::{digest, read_plugin};
 use identity::PluginDescription;
 
 /// The inspection of a plugin file.

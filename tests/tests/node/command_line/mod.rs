@@ -1,6 +1,7 @@
 //! The command line against a running daemon: what an operator types, and what they read.
 
 mod apply;
+mod debug;
 mod delete;
 mod diff;
 mod doctor;
