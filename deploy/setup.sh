@@ -63,6 +63,8 @@ if [ $TESTS = yes ]; then
     needs_command runc runc
     needs_file /bin/busybox busybox-static
     needs_command curl curl
+    # Shows the status page: 100 MB to fetch.
+    needs_command chromium-headless-shell chromium-headless-shell
     # A virtual machine, and what makes its disks.
     needs_command qemu-system-x86_64 qemu-system-x86
     needs_command mmdebstrap mmdebstrap

@@ -6,7 +6,9 @@ use volhost_api::pb;
 use volhost_core::{VolumeStatus, WaitFailure};
 use volhost_model::view::UsageView;
 use volhost_node::event_loop::manifest_text::FieldValidation;
-use volhost_node::event_loop::requests::{AddedObject, AddedPod, MountView, MountedVolume, PodSelector, RequestError};
+use volhost_node::event_loop::requests::{
+    AddedObject, AddedPod, ComparedObject, MountView, MountedVolume, PodSelector, RequestError,
+};
 use volhost_volume_ops::stats::MeteredVolume;
 
 /// Reads the pod that a request names.
@@ -110,6 +112,12 @@ pub(super) fn added_object(object: AddedObject) -> pb::AddedObject {
     let AddedObject { key, uid, resource_version } = object;
     let (kind, namespace, name) = (key.kind.name().to_owned(), key.namespace, key.name);
     pb::AddedObject { kind, namespace, name, uid, resource_version }
+}
+
+/// An object as it is, and as it would be.
+pub(super) fn compared_object(object: ComparedObject) -> pb::ComparedObject {
+    let ComparedObject { key, present, applied } = object;
+    pb::ComparedObject { kind: key.kind.name().to_owned(), namespace: key.namespace, name: key.name, present, applied }
 }
 
 /// A pod that a request has added.

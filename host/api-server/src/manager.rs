@@ -17,7 +17,7 @@ use volhost_api::pb::volume_manager_server::VolumeManager;
 use volhost_api::{DEFAULT_WAIT, MAX_MANIFEST_BYTES};
 use volhost_node::event_loop::NodeHandle;
 use volhost_node::event_loop::requests::ForceTarget;
-use volhost_node::event_loop::requests::{Added, PodSelector, RequestError};
+use volhost_node::event_loop::requests::{Added, Compared, PodSelector, RequestError};
 use volhost_objects::{DEFAULT_NAMESPACE, Kind, ObjectKey};
 
 /// How a wait ends: the node's answer, with the pod's failure in it.
@@ -72,6 +72,15 @@ fn selector(pod: Option<pb::PodSelector>) -> Result<PodSelector, Status> {
     answers::selected_pod(pod.unwrap_or_default()).map_err(|error| refused(&error))
 }
 
+fn check_size(manifest: &str) -> Result<(), Status> {
+    match manifest.len() {
+        0..=MAX_MANIFEST_BYTES => Ok(()),
+        bytes => Err(Status::invalid_argument(format!(
+            "the manifest has {bytes} bytes, {MAX_MANIFEST_BYTES} at most; send its objects in several calls"
+        ))),
+    }
+}
+
 fn timeout(milliseconds: u64) -> Duration {
     if milliseconds == 0 { DEFAULT_WAIT } else { Duration::from_millis(milliseconds) }
 }
@@ -85,12 +94,7 @@ impl VolumeManager for ManagerService {
     async fn add_pods(&self, request: Request<pb::AddPodsRequest>) -> Result<Response<pb::AddPodsResponse>, Status> {
         let pb::AddPodsRequest { manifest, wait_ms, field_validation, dry_run } = request.into_inner();
         let validation = answers::field_validation(field_validation).map_err(|error| refused(&error))?;
-        if manifest.len() > MAX_MANIFEST_BYTES {
-            return Err(Status::invalid_argument(format!(
-                "the manifest has {} bytes, {MAX_MANIFEST_BYTES} at most; send its objects in several calls",
-                manifest.len()
-            )));
-        }
+        check_size(&manifest)?;
         let added = match dry_run {
             true => self.node.check_objects(manifest, validation).await,
             false => self.node.add_objects(manifest, validation).await,
@@ -105,6 +109,21 @@ impl VolumeManager for ManagerService {
         Ok(Response::new(pb::AddPodsResponse {
             pods: pods.into_iter().map(answers::added_pod).collect(),
             failures,
+            warnings,
+        }))
+    }
+
+    async fn compare_objects(
+        &self,
+        request: Request<pb::CompareObjectsRequest>,
+    ) -> Result<Response<pb::CompareObjectsResponse>, Status> {
+        let pb::CompareObjectsRequest { manifest, field_validation } = request.into_inner();
+        let validation = answers::field_validation(field_validation).map_err(|error| refused(&error))?;
+        check_size(&manifest)?;
+        let compared = self.node.compare_objects(manifest, validation).await.map_err(|error| refused(&error))?;
+        let Compared { objects, warnings } = compared;
+        Ok(Response::new(pb::CompareObjectsResponse {
+            objects: objects.into_iter().map(answers::compared_object).collect(),
             warnings,
         }))
     }

@@ -9,7 +9,7 @@ use volhost_model::duration::HumanDuration;
 use super::client::{ANSWER_TIME, Client, within};
 use super::error::CliError;
 use super::format::printable;
-use super::manifest_file::{objects, read, shown};
+use super::manifest_file::{files_of, named, objects, read, shown};
 use super::output::Output;
 use super::wait::explain;
 use volhost_api::pb;
@@ -51,8 +51,9 @@ enum DryRun {
 /// `apply`.
 #[derive(Debug, Args)]
 pub(super) struct ApplyArguments {
-    /// File with objects in YAML or JSON; `-` reads standard input; give it several times
-    #[arg(short, long = "file", value_name = "FILE", required_unless_present = "complete")]
+    /// File with objects in YAML or JSON, or a folder of such files; `-` reads standard input; give
+    /// it several times
+    #[arg(short, long = "file", value_name = "FILE|FOLDER", required_unless_present = "complete")]
     files: Vec<PathBuf>,
     /// What to do about unknown and misspelt fields
     #[arg(long, value_name = "LEVEL", default_value = "strict")]
@@ -92,14 +93,14 @@ impl ApplyArguments {
 /// once their pods are mounted.
 pub(super) async fn run(arguments: &ApplyArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     if arguments.dry_run == DryRun::Client {
-        return named_objects(&arguments.files, output);
+        return named_objects(&files_of(&arguments.files)?, output);
     }
     let mut client = Client::connect(socket).await?;
     let timeout = arguments.timeout.0;
     let mut unmounted = Vec::new();
     let dry_run = arguments.dry_run == DryRun::Server;
     let only_checked = if dry_run { " (server dry run)" } else { "" };
-    for file in &arguments.files {
+    for file in &files_of(&arguments.files)? {
         let manifest = read(file)?;
         // 0 would not wait; a user who types 0 wants the state at once.
         let wait_ms = if arguments.wait { u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1) } else { 0 };
@@ -143,14 +144,4 @@ fn named_objects(files: &[PathBuf], output: &mut Output) -> Result<(), CliError>
         output.line(&printable(&format!("{} {} applied (client dry run)", object.kind, object.name)))?;
     }
     Ok(())
-}
-
-/// A message of the daemon, which calls the file `request`, with the file's name on each line.
-fn named(message: &str, file: &Path) -> String {
-    let file = shown(file);
-    let lines = message.lines().map(|line| match line.strip_prefix("request:") {
-        Some(place) => format!("{file}:{place}"),
-        None => format!("{file}: {line}"),
-    });
-    lines.collect::<Vec<_>>().join("\n")
 }

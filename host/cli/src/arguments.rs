@@ -13,8 +13,11 @@ use volhost_model::duration::HumanDuration;
 
 use super::apply::ApplyArguments;
 use super::conformance::ConformanceArguments;
+use super::debug::DebugCommand;
 use super::delete::DeleteArguments;
+use super::diff::DiffArguments;
 use super::docker::DockerArguments;
+use super::doctor::DoctorArguments;
 use super::explain::ExplainArguments;
 use super::get::{GetArguments, OutputFormat};
 use super::mounts::MountsArguments;
@@ -32,6 +35,8 @@ Look:
   get            List pods, volumes, plugins, drivers or operations
   describe       Show one pod, volume, plugin or driver: state, last error and next try, mounts, events
   status         Show whether the node is healthy, and what is wrong
+  doctor         Check the machine and the daemon, and say what to do
+  debug          Put what a bug report needs into one file
   explain        Say why a pod or volume is not ready, what happens next, and who must act
   events         Show events
   top            Show live operations, latencies and volumes in trouble
@@ -42,6 +47,7 @@ Act:
   wait           Wait until a pod's volumes are mounted or unmounted
   mounts         Print what a container runtime mounts for a pod, in its own words
   apply          Add pods and other objects from a file
+  diff           Show what `apply` would change
   delete         Remove a pod or another object that `apply` added
   drain          Unmount every volume of the node
   uncordon       End a drain: mount volumes again
@@ -119,6 +125,17 @@ pub(super) enum Command {
         after_help = "Exit code 0 only if the node is healthy: everything is read and loaded, every volume is as it is wanted, and the node is not drained.\n\nExamples:\n  volhost status\n  volhost status -o json"
     )]
     Status(StatusArguments),
+    /// Check the machine and the daemon, and say what to do
+    #[command(
+        after_help = "Changes nothing. The options are those of the daemon: name its configuration file, so that the same folders are checked. Exit code 1 if there is a problem; warnings are none.\n\nExamples:\n  volhost doctor --config /etc/volhost/config.toml\n  volhost doctor -o json"
+    )]
+    Doctor(Box<DoctorArguments>),
+    /// Put what a bug report needs into one file
+    Debug {
+        /// What to do.
+        #[command(subcommand)]
+        command: DebugCommand,
+    },
     /// Say why a pod or volume is not ready, what happens next, and who must act
     #[command(after_help = "Examples:\n  volhost explain pod default/web\n  volhost explain volume default/web/data")]
     Explain(ExplainArguments),
@@ -148,6 +165,11 @@ pub(super) enum Command {
         after_help = "Applied objects survive a restart of the daemon, but not of the machine; for pods that stay, use a folder: `volhost run --manifests DIR`. Secrets are kept in memory only: apply them again after the daemon has been restarted.\n\nExamples:\n  volhost apply -f pod.yaml\n  volhost apply -f pod.yaml --validate=warn\n  volhost apply -f pod.yaml --dry-run=server\n  volhost apply -f pod.yaml --wait --timeout 30s\n  kubectl get pod web -o yaml | volhost apply -f -"
     )]
     Apply(ApplyArguments),
+    /// Show what `apply` would change
+    #[command(
+        after_help = "The daemon checks the files as for `apply --dry-run=server`. Values of secrets are not shown.\n\nExit codes:\n  0  nothing would change\n  1  something would\n  2  a file is refused, or cannot be read\n  3  the daemon cannot be reached\n\nExamples:\n  volhost diff -f pod.yaml\n  volhost diff -f ./manifests"
+    )]
+    Diff(DiffArguments),
     /// Remove a pod or another object that `apply` added; a pod's volumes are unmounted
     #[command(
         after_help = "Examples:\n  volhost delete pod web\n  volhost delete pod/shop/web pvc/shop/data\n  volhost delete -f pod.yaml"
@@ -439,7 +461,7 @@ pub(super) enum PluginCommand {
 
 /// The whole command, with the environment's variables named in the help of `run`.
 pub(super) fn command() -> clap::Command {
-    Cli::command().mut_subcommand("run", with_variables)
+    Cli::command().mut_subcommand("run", with_variables).mut_subcommand("doctor", with_variables)
 }
 
 mod plugin;

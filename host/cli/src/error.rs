@@ -52,6 +52,12 @@ pub(super) enum CliError {
     /// A plugin could not be tested.
     #[error("{0}")]
     Untested(String),
+    /// What was compared differs.
+    #[error("it differs")]
+    Differs,
+    /// The comparison failed. For `diff`, exit code 1 means a difference.
+    #[error(transparent)]
+    NotCompared(Box<CliError>),
     /// The daemon's answer cannot be read.
     #[error("{0}")]
     Decode(#[from] DecodeError),
@@ -89,7 +95,20 @@ impl CliError {
             Self::Usage(_) | Self::Config(_) => USAGE,
             Self::Unreachable { .. } | Self::Lost { .. } => UNREACHABLE,
             Self::Untested(_) => UNTESTED,
+            Self::NotCompared(why) => match why.exit_code() {
+                FAILED => USAGE,
+                code => code,
+            },
             _ => FAILED,
+        }
+    }
+
+    /// The failure of a comparison.
+    pub(super) fn not_compared(self) -> Self {
+        match self {
+            // A reader that has read enough.
+            Self::Output(error) => Self::Output(error),
+            other => Self::NotCompared(Box::new(other)),
         }
     }
 

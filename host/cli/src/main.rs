@@ -10,6 +10,7 @@
 //! | [`list`] | objects as the API streams them, by kind |
 //! | [`columns`], [`table`], [`text`], [`format`] | what is printed |
 //! | [`reason`] | why something is not as it should be, in a word |
+//! | [`line_edits`] | the lines in which two texts differ |
 //! | [`manifest_file`], [`names`] | files and names as users write them |
 //! | the others | one command each, named as it is typed |
 #![forbid(unsafe_code)]
@@ -21,9 +22,12 @@ mod client;
 mod columns;
 mod completions;
 mod conformance;
+mod debug;
 mod delete;
 mod describe;
+mod diff;
 mod docker;
+mod doctor;
 mod drain;
 mod error;
 mod events;
@@ -31,6 +35,7 @@ mod explain;
 mod force_unmount;
 mod format;
 mod get;
+mod line_edits;
 mod list;
 mod man;
 mod manifest_file;
@@ -83,6 +88,11 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // The reader has read enough: `volhost get pods | head -1`.
         Err(CliError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        // Not a failure: the exit code alone says it, as that of `diff`.
+        Err(error @ CliError::Differs) => {
+            let _ = output.flush();
+            ExitCode::from(error.exit_code())
+        }
         Err(error) => {
             let code = error.exit_code();
             // What was printed before belongs before the error. If it can't be written, the error
@@ -119,12 +129,15 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
         match cli.command {
             Command::Get(arguments) => get::run(&arguments, &socket, output).await,
             Command::Describe(arguments) => describe::run(&arguments, &socket, output).await,
+            Command::Debug { command } => debug::run(command, &socket, &environment, output).await,
+            Command::Doctor(arguments) => doctor::run(*arguments, &socket, &environment, output).await,
             Command::Explain(arguments) => explain::run(&arguments, &socket, output).await,
             Command::Status(arguments) => status::run(&arguments, &socket, output).await,
             Command::Wait(arguments) => wait::run(&arguments, &socket, output).await,
             Command::Mounts(arguments) => mounts::run(&arguments, &socket, output).await,
             Command::Events(arguments) => events::run(&arguments, &socket, output).await,
             Command::Apply(arguments) => apply::run(&arguments, &socket, output).await,
+            Command::Diff(arguments) => diff::run(&arguments, &socket, output).await,
             Command::Delete(arguments) => delete::run(&arguments, &socket, output).await,
             Command::Attachments { command } => attachments::run(&command, &socket, output).await,
             Command::Drain(arguments) => drain::run(&arguments, &socket, output).await,

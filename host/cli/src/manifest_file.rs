@@ -1,8 +1,8 @@
 //! Files with objects, as `apply` and `delete` take them.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -11,6 +11,9 @@ use volhost_api::MAX_MANIFEST_BYTES;
 
 /// The namespace of an object that names none.
 const DEFAULT_NAMESPACE: &str = "default";
+
+/// The extensions of the files of a folder that are manifests, as kubectl has them.
+const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
 
 /// An object that a file names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +26,49 @@ pub(super) struct NamedObject {
 /// The file's name, for messages.
 pub(super) fn shown(file: &Path) -> String {
     if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
+}
+
+/// The files that are named, and those of the folders that are named, by name; not of folders below.
+///
+/// # Errors
+/// [`CliError::File`] for a folder that cannot be read, [`CliError::Failed`] for one without
+/// manifests.
+pub(super) fn files_of(named: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
+    let mut files = Vec::new();
+    for path in named {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let failed = |source| CliError::File { path: path.clone(), source };
+        let mut found = Vec::new();
+        for entry in fs::read_dir(path).map_err(failed)? {
+            let file = entry.map_err(failed)?.path();
+            let extension = file.extension().and_then(|extension| extension.to_str());
+            if extension.is_some_and(|extension| EXTENSIONS.contains(&extension)) && file.is_file() {
+                found.push(file);
+            }
+        }
+        if found.is_empty() {
+            return Err(CliError::Failed(format!(
+                "{}: there is no manifest in it; their names end with .yaml, .yml or .json",
+                path.display()
+            )));
+        }
+        found.sort();
+        files.append(&mut found);
+    }
+    Ok(files)
+}
+
+/// A message of the daemon, which calls the file `request`, with the file's name on each line.
+pub(super) fn named(message: &str, file: &Path) -> String {
+    let file = shown(file);
+    let lines = message.lines().map(|line| match line.strip_prefix("request:") {
+        Some(place) => format!("{file}:{place}"),
+        None => format!("{file}: {line}"),
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The text of a file; of standard input for `-`.
@@ -68,10 +114,10 @@ pub(super) fn objects(file: &Path, text: &str) -> Result<Vec<NamedObject>, CliEr
         match document.get("items").and_then(Value::as_array) {
             Some(items) if is_list => {
                 for (index, item) in items.iter().enumerate() {
-                    objects.push(named(item, &format!("{place}: items[{index}]"))?);
+                    objects.push(named_object(item, &format!("{place}: items[{index}]"))?);
                 }
             }
-            _ => objects.push(named(document, &place)?),
+            _ => objects.push(named_object(document, &place)?),
         }
     }
     match objects.is_empty() {
@@ -80,7 +126,7 @@ pub(super) fn objects(file: &Path, text: &str) -> Result<Vec<NamedObject>, CliEr
     }
 }
 
-fn named(document: &Value, place: &str) -> Result<NamedObject, CliError> {
+fn named_object(document: &Value, place: &str) -> Result<NamedObject, CliError> {
     let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let missing = |field: &str| CliError::Failed(format!("{place}: {field}: is missing or no text"));
     Ok(NamedObject {
@@ -104,6 +150,20 @@ mod tests {
         let yaml = "# none\n---\nkind: Pod\nmetadata: { name: a, namespace: shop }\n---\n---\nkind: List\nitems: [{ kind: Secret, metadata: { name: b } }]\n";
         assert_eq!(read(yaml), Ok(vec!["Pod shop/a".to_owned(), "Secret default/b".to_owned()]));
         assert_eq!(read("{\"kind\": \"Pod\", \"metadata\": {\"name\": \"a\"}}"), Ok(vec!["Pod default/a".to_owned()]));
+    }
+
+    #[test]
+    fn a_folder_stands_for_its_manifests() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let listed = || files_of(&[path("alone"), folder.path().to_path_buf()]);
+        assert!(listed().unwrap_err().to_string().contains("there is no manifest in it"));
+        for name in ["b.yaml", "a.json", "c.yml", "notes.txt"] {
+            fs::write(path(name), "").unwrap();
+        }
+        fs::create_dir(path("below.yaml")).unwrap();
+        assert_eq!(listed().unwrap(), ["alone", "a.json", "b.yaml", "c.yml"].map(path));
+        assert_eq!(files_of(&[PathBuf::from("-")]).unwrap(), [PathBuf::from("-")]);
     }
 
     #[test]

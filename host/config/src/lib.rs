@@ -33,4 +33,4 @@ pub use otlp::{OtlpEndpoint, OtlpEndpointError};
 pub use run::{RunConfig, TokenSigning, TrustedSigners, check, grants, host_name, load, trusted_signers};
 pub use settings::Settings;
 pub use socket::{DEFAULT_SOCKET, socket};
-pub use values::{Label, LabelTextError, LogFilter, LogFilterError, LogFormat};
+pub use values::{Label, LabelTextError, LogFilter, LogFilterError, LogFormat, StatusPage};

@@ -17,7 +17,7 @@ use super::file;
 use super::otlp::OtlpEndpoint;
 use super::settings::Settings;
 use super::socket::DEFAULT_SOCKET;
-use super::values::{LogFilter, LogFormat};
+use super::values::{LogFilter, LogFormat, StatusPage};
 use volhost_flex_drivers::DriverPolicies;
 use volhost_model::duration::HumanDuration;
 
@@ -86,6 +86,8 @@ pub struct RunConfig {
     pub log_level: LogFilter,
     /// Where metrics are served over HTTP, if they are.
     pub metrics_listen: Option<SocketAddr>,
+    /// Where the status page is served.
+    pub status_page: StatusPage,
     /// The collector of traces, if there is one.
     pub otlp_endpoint: Option<OtlpEndpoint>,
     /// After this long an operation is reported as overdue.
@@ -171,6 +173,7 @@ pub fn load(
         log_format: given.log_format.unwrap_or_default(),
         log_level: given.log_level.unwrap_or_default(),
         metrics_listen: given.metrics_listen,
+        status_page: given.status_page.unwrap_or_default(),
         otlp_endpoint: given.otlp_endpoint,
         operation_deadline: positive("operation-deadline", given.operation_deadline, DEFAULT_OPERATION_DEADLINE)?,
         plugin_cpu_time: positive("plugin-cpu-time", given.plugin_cpu_time, DEFAULT_PLUGIN_CPU_TIME)?,

@@ -11,7 +11,7 @@ use volhost_model::PluginName;
 use volhost_runtime::GrantPolicy;
 
 use super::otlp::OtlpEndpoint;
-use super::values::{Label, LogFilter, LogFormat};
+use super::values::{Label, LogFilter, LogFormat, StatusPage};
 use volhost_flex_drivers::DriverPolicies;
 use volhost_model::duration::HumanDuration;
 
@@ -65,6 +65,10 @@ pub struct Settings {
     /// path is /metrics [default: none]
     #[arg(long, value_name = "ADDRESS")]
     pub metrics_listen: Option<SocketAddr>,
+    /// Where the metrics' listener serves the node's status page: `off`, `loopback` (if its address
+    /// is one), `everywhere` [default: loopback]
+    #[arg(long, value_name = "WHERE", hide_possible_values = true)]
+    pub status_page: Option<StatusPage>,
     /// Collector that gets a trace of each operation over OTLP/gRPC: http://127.0.0.1:4317 or
     /// unix:/run/collector.sock [default: none]
     #[arg(long, value_name = "ENDPOINT")]
@@ -169,6 +173,7 @@ impl Settings {
             log_format: self.log_format.or(below.log_format),
             log_level: self.log_level.or(below.log_level),
             metrics_listen: self.metrics_listen.or(below.metrics_listen),
+            status_page: self.status_page.or(below.status_page),
             otlp_endpoint: self.otlp_endpoint.or(below.otlp_endpoint),
             operation_deadline: self.operation_deadline.or(below.operation_deadline),
             plugin_cpu_time: self.plugin_cpu_time.or(below.plugin_cpu_time),

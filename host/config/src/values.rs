@@ -18,6 +18,19 @@ pub enum LogFormat {
     Json,
 }
 
+/// Where the metrics' listener serves the status page.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StatusPage {
+    /// Nowhere.
+    Off,
+    /// If the listener's address is a loopback one, to clients that name it so.
+    #[default]
+    Loopback,
+    /// At any address of the listener.
+    Everywhere,
+}
+
 /// A node label, `key=value`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]

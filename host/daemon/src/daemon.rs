@@ -129,12 +129,13 @@ pub(super) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Da
         if let Ok(address) = metrics.address() {
             info!("metrics are served at http://{address}/metrics");
         }
+        let page = crate::page::page(config.status_page, node.handle());
         let handle = node.handle();
         let source = MetricsSource::new(move || {
             let handle = handle.clone();
             async move { handle.metrics().await.map_err(Into::into) }
         });
-        tokio::spawn(metrics.serve(source, stop.clone()));
+        tokio::spawn(metrics.serve(source, page, stop.clone()));
     }
     report_ready(ready);
     info!(socket = %config.socket.display(), "volhost serves");

@@ -9,6 +9,7 @@
 //! | [`arguments`] | the command line |
 //! | [`run`] | the daemon's options, log and runtime |
 //! | [`daemon`] | the daemon from its start to its end |
+//! | [`page`] | what the status page shows |
 //! | [`csi_serve`] | a plugin as a CSI driver |
 //! | [`error`] | failures and their exit codes |
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@ mod arguments;
 mod csi_serve;
 mod daemon;
 mod error;
+mod page;
 mod run;
 
 use std::io::IsTerminal as _;

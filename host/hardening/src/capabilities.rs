@@ -23,9 +23,20 @@ pub const KEPT: &[(CapabilitySet, &str)] = &[
     (CapabilitySet::SETPCAP, "programs are started with fewer rights"),
     (CapabilitySet::SYS_CHROOT, "the compiler's empty root folder"),
     (CapabilitySet::KILL, "ends programs that have become another user"),
-    (CapabilitySet::SYS_RESOURCE, "bounds of programs, and files of the host's own on a disk whose quota is full"),
+    (
+        CapabilitySet::SYS_RESOURCE,
+        "bounds of programs, growing a mounted ext4, and the host's own files on a disk whose quota is full",
+    ),
     (CapabilitySet::NET_BIND_SERVICE, "metrics on a low port"),
 ];
+
+/// Of these, the capabilities without which volhost still serves, with less.
+pub const OPTIONAL: CapabilitySet = CapabilitySet::SYS_RESOURCE.union(CapabilitySet::NET_BIND_SERVICE);
+
+/// Whether a process with these capabilities may mount.
+pub const fn may_mount(have: u64) -> bool {
+    have & CapabilitySet::SYS_ADMIN.bits() != 0
+}
 
 /// The highest number that a capability may get: the kernel's sets have 64 bits.
 const NUMBERS: u32 = 64;

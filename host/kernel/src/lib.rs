@@ -9,6 +9,7 @@
 //! | [`handle`] | folders, sources, unseen mounts and the lock, as handles |
 //! | [`block_devices`], [`loop_devices`], [`filesystems`] | the parts of the trait that are about devices |
 //! | [`format_options`] | how a file system is made |
+//! | [`machine`] | what the machine is able to do |
 //! | [`image_files`] | file systems in files |
 //! | [`image_stores`] | folders of image files |
 //! | [`network_mounts`] | file systems that servers export |
@@ -66,6 +67,7 @@ pub mod labels;
 pub mod last_resorts;
 pub mod linux;
 pub mod loop_devices;
+pub mod machine;
 mod names;
 pub mod namespace;
 pub mod network_mounts;
@@ -97,6 +99,7 @@ pub use labels::Labels;
 pub use last_resorts::LastResorts;
 pub use linux::LinuxKernel;
 pub use loop_devices::LoopDevices;
+pub use machine::{CallReport, PathMount, ToolReport};
 pub use names::is_temporary;
 pub use network_mounts::{NetworkMounts, Share};
 pub use overlays::Overlays;

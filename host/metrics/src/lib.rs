@@ -12,6 +12,7 @@
 //! | `volumes` | how full volumes of claims are |
 //! | [`exposition`] | all of it as text |
 //! | [`listener`] | the text over HTTP, if it is configured |
+//! | [`site`] | the status page beside it |
 //!
 //! A metric that the kubelet has keeps its name and labels, so that dashboards and alerts for it
 //! keep working.
@@ -27,6 +28,7 @@ pub mod listener;
 pub mod operations;
 mod process;
 mod selinux;
+pub mod site;
 mod volumes;
 
 pub use exposition::Exposition;

@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +25,7 @@ use tracing::{debug, warn};
 
 use super::connections::{Connections, Undisturbed};
 use super::exposition;
+use super::site::{STATE, StatusPage};
 
 /// Connections at one time; one more takes the place of another. A node has one or two scrapers.
 const CONNECTIONS: usize = 16;
@@ -106,8 +107,12 @@ impl MetricsListener {
         self.0.local_addr()
     }
 
-    /// Serves until `shutdown`. Connections that are open then are cut.
-    pub async fn serve(self, source: MetricsSource, shutdown: CancellationToken) {
+    /// Serves the metrics, and the status page if there is one, until `shutdown`. Connections that
+    /// are open then are cut.
+    pub async fn serve(self, source: MetricsSource, page: Option<StatusPage>, shutdown: CancellationToken) {
+        // An address that is not known is taken for one that others reach.
+        let listens = self.address().unwrap_or_else(|_| SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+        let site = Site { source, page, listens };
         let connections = Connections::new(CONNECTIONS, UNDISTURBED);
         loop {
             let accepted = tokio::select! {
@@ -120,9 +125,9 @@ impl MetricsListener {
                         place = connections.place() => place,
                         () = shutdown.cancelled() => return,
                     };
-                    let (source, shutdown) = (source.clone(), shutdown.clone());
+                    let (site, shutdown) = (site.clone(), shutdown.clone());
                     tokio::spawn(async move {
-                        let exchange = timeout(EXCHANGE_TIME, converse(stream, source, place.asked()));
+                        let exchange = timeout(EXCHANGE_TIME, converse(stream, site, place.asked()));
                         tokio::select! {
                             ended = exchange => match ended {
                                 Ok(Ok(())) => {}
@@ -143,13 +148,22 @@ impl MetricsListener {
     }
 }
 
+/// What is served.
+#[derive(Debug, Clone)]
+struct Site {
+    source: MetricsSource,
+    page: Option<StatusPage>,
+    /// The listener's address.
+    listens: SocketAddr,
+}
+
 /// Serves one request. The connection is closed after its answer: an idle connection would
 /// occupy a place.
-async fn converse(stream: TcpStream, source: MetricsSource, asked: Arc<AtomicBool>) -> hyper::Result<()> {
+async fn converse(stream: TcpStream, site: Site, asked: Arc<AtomicBool>) -> hyper::Result<()> {
     let service = service_fn(move |request| {
         asked.store(true, Ordering::Relaxed);
-        let source = source.clone();
-        async move { Ok::<_, Infallible>(answer(&request, &source).await) }
+        let site = site.clone();
+        async move { Ok::<_, Infallible>(answer(&request, &site).await) }
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
@@ -160,7 +174,7 @@ async fn converse(stream: TcpStream, source: MetricsSource, asked: Arc<AtomicBoo
         .await
 }
 
-async fn answer<B>(request: &Request<B>, source: &MetricsSource) -> Response<Full<Bytes>> {
+async fn answer<B>(request: &Request<B>, site: &Site) -> Response<Full<Bytes>> {
     let plain = |status, text: String| {
         let mut response = Response::new(Full::new(Bytes::from(text)));
         *response.status_mut() = status;
@@ -172,7 +186,7 @@ async fn answer<B>(request: &Request<B>, source: &MetricsSource) -> Response<Ful
         return response;
     }
     match request.uri().path() {
-        "/metrics" => match source.text().await {
+        "/metrics" => match site.source.text().await {
             Ok(text) => {
                 let mut response = plain(StatusCode::OK, text);
                 let kind = hyper::header::HeaderValue::from_static(exposition::CONTENT_TYPE);
@@ -181,7 +195,11 @@ async fn answer<B>(request: &Request<B>, source: &MetricsSource) -> Response<Ful
             }
             Err(error) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
         },
-        "/" => plain(StatusCode::OK, HINT.to_owned()),
+        "/" => match &site.page {
+            Some(page) => page.html(request, site.listens),
+            None => plain(StatusCode::OK, HINT.to_owned()),
+        },
+        STATE if let Some(page) = &site.page => page.state(request, site.listens).await,
         _ => plain(StatusCode::NOT_FOUND, HINT.to_owned()),
     }
 }

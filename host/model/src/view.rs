@@ -20,6 +20,18 @@ pub enum PodPhase {
     Unmounting,
 }
 
+impl PodPhase {
+    /// The word that users read.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Mounting => "Mounting",
+            Self::Mounted => "Mounted",
+            Self::Unmounting => "Unmounting",
+        }
+    }
+}
+
 /// A pod.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PodView {
@@ -67,6 +79,23 @@ pub enum VolumeState {
     Unmounting,
     /// No pod uses it, but it is still attached or staged.
     Unused,
+}
+
+impl VolumeState {
+    /// The word that users read.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unresolved => "Unresolved",
+            Self::Pending => "Pending",
+            Self::Attaching => "Attaching",
+            Self::Mounting => "Mounting",
+            Self::Mounted => "Mounted",
+            Self::Uncertain => "Uncertain",
+            Self::Unmounting => "Unmounting",
+            Self::Unused => "Unused",
+        }
+    }
 }
 
 /// A volume, of a pod or, when no pod uses it any more, alone.
@@ -176,6 +205,25 @@ pub struct ContainerMountView {
     pub recursive_read_only: bool,
     /// `None`, `HostToContainer` or `Bidirectional`.
     pub propagation: String,
+}
+
+/// An operation that has ended. Times are microseconds since the Unix epoch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PastOperationView {
+    /// Its name in metrics: `volume_mount`.
+    pub name: String,
+    /// The volume's unique name.
+    pub volume: String,
+    /// The pod, `namespace/name` or uid; empty when it concerned the volume alone.
+    pub pod: String,
+    /// The plugin.
+    pub plugin: String,
+    /// When it began.
+    pub began: u64,
+    /// When it ended.
+    pub ended: u64,
+    /// Why it failed; none if it succeeded.
+    pub failure: Option<Failure>,
 }
 
 /// An operation that runs, or that failed and waits for its next try.

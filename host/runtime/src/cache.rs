@@ -41,6 +41,8 @@ pub(crate) struct CompileRefusal {
 /// How many refusals are remembered. Each is a small file; without a bound, a user who writes to
 /// the plugin folder could fill the cache.
 const REFUSALS: usize = 1024;
+/// The extension of machine code.
+const CODE: &str = "cwasm";
 /// How the files of refusals end.
 const REFUSED: &str = "refused";
 
@@ -77,7 +79,7 @@ impl Cache {
 
     /// Where the code of this digest is or would be.
     pub(crate) fn code_path(&self, digest: &str) -> PathBuf {
-        self.folder.join(format!("{digest}-{}.cwasm", self.engine))
+        self.folder.join(format!("{digest}-{}.{CODE}", self.engine))
     }
 
     fn note_path(&self, digest: &str) -> PathBuf {
@@ -203,6 +205,18 @@ fn remove_leftover(path: &Path) {
     {
         tracing::warn!(path = %path.display(), %error, "a leftover in the plugin cache could not be removed");
     }
+}
+
+/// Checks an existing cache folder as the host does at its start, changes nothing, and returns of how
+/// many plugins it has the code. Code of other versions of volhost counts, too.
+///
+/// # Errors
+/// [`CacheError`] if it is not the host's alone.
+pub fn examine_cache(folder: &Path) -> Result<usize, CacheError> {
+    check(folder)?;
+    let entries = fs::read_dir(folder).map_err(|source| CacheError::Inspect { path: folder.to_owned(), source })?;
+    let is_code = |path: &Path| path.extension().is_some_and(|extension| extension == CODE);
+    Ok(entries.filter_map(Result::ok).filter(|entry| is_code(&entry.path())).count())
 }
 
 /// Refuses a folder that is not the host's alone.

@@ -9,7 +9,7 @@
 //! | [`printer`] | lists as text, shared with `volhost events` |
 
 mod json_path;
-mod object;
+pub(super) mod object;
 mod output_format;
 mod printer;
 mod sort;

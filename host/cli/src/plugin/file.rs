@@ -5,10 +5,13 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest as _, Sha256};
+use volhost_model::text::lower_hex;
+
 use super::super::error::CliError;
 
 /// A plugin's file, if it is not too large for one.
-pub(super) fn read_plugin(file: &Path) -> Result<Vec<u8>, CliError> {
+pub(crate) fn read_plugin(file: &Path) -> Result<Vec<u8>, CliError> {
     let failed = |source| CliError::File { path: file.to_path_buf(), source };
     let limit = volhost_runtime::Limits::default().file_bytes;
     let mut wasm = Vec::new();
@@ -21,6 +24,11 @@ pub(super) fn read_plugin(file: &Path) -> Result<Vec<u8>, CliError> {
         )));
     }
     Ok(wasm)
+}
+
+/// The digest of a plugin's file: SHA-256 in hex, as `sha256sum` prints it.
+pub(crate) fn digest(wasm: &[u8]) -> String {
+    lower_hex(&Sha256::digest(wasm))
 }
 
 /// The name of a plugin's signature file.

@@ -11,9 +11,9 @@ use toml_edit::{Array, DocumentMut, Item, Table, TableLike, TomlError, Value, va
 use volhost_model::PluginName;
 use volhost_runtime::{GrantPolicy, ShippedPlugins};
 
-use super::difference::difference;
 use crate::arguments::GrantArguments;
 use crate::error::CliError;
+use crate::line_edits::changed_lines;
 use crate::output::Output;
 
 /// The table of grants in the file.
@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &GrantArguments, output: &mut Output) -> Result<(),
     let (new, fresh) =
         edit(&old, &name, arguments, given.as_ref()).map_err(|error| CliError::Usage(error.to_string()))?;
     volhost_config::check(file, &new)?;
-    let lines = difference(&old, &new);
+    let lines = changed_lines(&old, &new);
     if lines.is_empty() {
         output.note(&format!("{}: nothing changes", file.display()));
         return Ok(());

@@ -2,7 +2,6 @@
 
 mod approval;
 mod build;
-mod difference;
 mod encode;
 mod file;
 mod grant;
@@ -12,7 +11,7 @@ mod publish;
 mod pull;
 mod registry;
 mod run;
-mod surface;
+pub(super) mod surface;
 mod test;
 
 use std::path::Path;
@@ -27,6 +26,7 @@ use super::error::CliError;
 use super::format::printable;
 use super::output::Output;
 use super::structured;
+pub(super) use file::{digest, read_plugin};
 use identity::PluginDescription;
 
 /// The inspection of a plugin file.

@@ -5,22 +5,22 @@ use wit_component::DecodedWasm;
 use wit_parser::{Resolve, WorldItem, WorldKey};
 
 /// The imports and exports of a plugin.
-pub(super) struct PluginSurface {
+pub(crate) struct PluginSurface {
     /// The contract's version, from the names of its interfaces.
-    pub(super) contract: Option<String>,
+    pub(crate) contract: Option<String>,
     /// The interfaces it exports, sorted. Those of the contract by their short names.
-    pub(super) exports: Vec<String>,
+    pub(crate) exports: Vec<String>,
     /// The interfaces it imports, likewise.
-    pub(super) imports: Vec<String>,
+    pub(crate) imports: Vec<String>,
     /// The interfaces it exports by their full names, as other tools know them.
-    pub(super) full_exports: Vec<String>,
+    pub(crate) full_exports: Vec<String>,
     /// The interfaces it imports, likewise.
-    pub(super) full_imports: Vec<String>,
+    pub(crate) full_imports: Vec<String>,
 }
 
 /// What a file is if not a plugin.
 #[derive(Debug, Error)]
-pub(super) enum NotAPlugin {
+pub(crate) enum NotAPlugin {
     /// Something else than WebAssembly.
     #[error("it is not WebAssembly")]
     NotWasm,
@@ -42,7 +42,7 @@ pub(super) enum NotAPlugin {
 ///
 /// # Errors
 /// [`NotAPlugin`].
-pub(super) fn read(wasm: &[u8]) -> Result<PluginSurface, NotAPlugin> {
+pub(crate) fn read(wasm: &[u8]) -> Result<PluginSurface, NotAPlugin> {
     const MAGIC: &[u8] = b"\0asm";
     const CORE_MODULE: &[u8] = &[1, 0, 0, 0];
     match wasm.strip_prefix(MAGIC) {

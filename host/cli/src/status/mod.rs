@@ -7,10 +7,9 @@ use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use volhost_model::view::{EventKind, PodPhase, VolumeView};
+use volhost_model::view::EventKind;
 
 use super::client::{ANSWER_TIME, Client, within};
-use super::columns;
 use super::error::CliError;
 use super::format::{age, printable, rfc3339};
 use super::list::{self, Query, View};
@@ -151,15 +150,9 @@ fn counts(lists: &NodeLists) -> [(&'static str, BTreeMap<&str, usize>); 4] {
         states.for_each(|state| *counts.entry(state).or_default() += 1);
         counts
     }
-    let phase = |phase: PodPhase| match phase {
-        PodPhase::Mounting => "Mounting",
-        PodPhase::Mounted => "Mounted",
-        PodPhase::Unmounting => "Unmounting",
-    };
-    let state = |volume: &VolumeView| columns::state(volume.state).0;
     [
-        ("Pods", count(lists.pods.iter().map(|pod| phase(pod.phase)))),
-        ("Volumes", count(lists.volumes.iter().map(state))),
+        ("Pods", count(lists.pods.iter().map(|pod| pod.phase.as_str()))),
+        ("Volumes", count(lists.volumes.iter().map(|volume| volume.state.as_str()))),
         ("Plugins", count(lists.plugins.iter().map(|plugin| plugin.state.as_str()))),
         ("Drivers", count(lists.drivers.iter().map(|driver| driver.state.as_str()))),
     ]

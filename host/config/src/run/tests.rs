@@ -68,7 +68,7 @@ fn a_tokens_longest_life_goes_with_its_signing_and_is_long_enough_to_renew_it() 
 fn every_option_can_be_given_in_the_file_and_in_the_environment() {
     let text = "
         root-dir = '/r'\nplugin-dir = '/p'\nmanifests = '/m'\nplugin-registry = '/y'\nmanifest-grace = '20s'\nshipped-plugins = '/l'\nsocket = '/s'\nsocket-group = 'g'\nnode-name = 'n'\nnode-label = ['a=b', 'c=d']\ncache-dir = '/c'
-        log-format = 'json'\nlog-level = 'debug'\nmetrics-listen = '127.0.0.1:9810'\notlp-endpoint = 'unix:/o'\noperation-deadline = '1m'\nplugin-cpu-time = '1s'\nmax-operations = 3\ncontroller-attaches = true\nverify-attached = '10s'\nrefresh-period = '20s'\nflex-driver-dir = '/d'\ntrusted-keys = '/t'\nrequire-signature = true\nprovision = true\nreclaim-grace = '30m'\ntoken-signing-key = '/k'\ntoken-issuer = 'https://i'\ntoken-max-lifetime = '1h'\nready-file = '/f'";
+        log-format = 'json'\nlog-level = 'debug'\nmetrics-listen = '127.0.0.1:9810'\nstatus-page = 'off'\notlp-endpoint = 'unix:/o'\noperation-deadline = '1m'\nplugin-cpu-time = '1s'\nmax-operations = 3\ncontroller-attaches = true\nverify-attached = '10s'\nrefresh-period = '20s'\nflex-driver-dir = '/d'\ntrusted-keys = '/t'\nrequire-signature = true\nprovision = true\nreclaim-grace = '30m'\ntoken-signing-key = '/k'\ntoken-issuer = 'https://i'\ntoken-max-lifetime = '1h'\nready-file = '/f'";
     // The list of shipped plugins is read, so it has to exist.
     let lists = tempfile::tempdir().unwrap();
     let list = lists.path().join("shipped-plugins.sha256");
@@ -91,6 +91,7 @@ fn every_option_can_be_given_in_the_file_and_in_the_environment() {
         ("VOLHOST_LOG_FORMAT", "json"),
         ("VOLHOST_LOG_LEVEL", "debug"),
         ("VOLHOST_METRICS_LISTEN", "127.0.0.1:9810"),
+        ("VOLHOST_STATUS_PAGE", "off"),
         ("VOLHOST_OTLP_ENDPOINT", "unix:/o"),
         ("VOLHOST_OPERATION_DEADLINE", "1m"),
         ("VOLHOST_PLUGIN_CPU_TIME", "1s"),

@@ -31,6 +31,10 @@ const MKFS_EXT3: Tool = Tool { name: "mkfs.ext3", package: "e2fsprogs" };
 const MKFS_EXT4: Tool = Tool { name: "mkfs.ext4", package: "e2fsprogs" };
 const MKFS_XFS: Tool = Tool { name: "mkfs.xfs", package: "xfsprogs" };
 const MKFS_BTRFS: Tool = Tool { name: "mkfs.btrfs", package: "btrfs-progs" };
+/// What a volume on a device needs without an `fsType` of its own: it gets ext4.
+pub(super) const BASIC_TOOLS: [Tool; 5] = [BLKID, WIPEFS, MKFS_EXT4, E2FSCK, RESIZE2FS];
+/// What other file systems need.
+pub(super) const OTHER_TOOLS: [Tool; 4] = [MKFS_XFS, MKFS_BTRFS, MKFS_EXT3, MKFS_EXT2];
 
 /// How long making or checking a file system may take: terabytes on a slow network need minutes.
 const LONG: Duration = Duration::from_secs(600);

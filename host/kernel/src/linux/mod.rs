@@ -45,6 +45,7 @@
 //! | `tool` | running programs that make and check file systems |
 //! | `confinement`, `landlock` | what such a program can reach |
 //! | `sector` | the sector size that an image's loop device has |
+//! | `machine` | what the machine is able to do |
 //! | `ioctl` | device calls |
 //! | `stat` | looking without touching |
 //! | `syscall` | raw system calls; with `ioctl` and `landlock` the only `unsafe` |
@@ -79,6 +80,7 @@ mod lease;
 mod lock;
 mod loop_device;
 mod loop_table;
+mod machine;
 mod mount;
 mod mount_point;
 mod mountinfo;

@@ -71,6 +71,16 @@ fn parse_line(line: &[u8]) -> Option<MountInfo> {
     Some(MountInfo { id, parent, point, device, fs_type, source, root, options, read_only })
 }
 
+/// Whether new mounts below the mount of this id travel to other mount namespaces.
+pub(super) fn is_shared(text: &[u8], id: u64) -> bool {
+    text.split(|byte| *byte == b'\n').any(|line| {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let is_it = fields.next().and_then(number) == Some(id);
+        // Five fields, then tags up to a dash.
+        is_it && fields.skip(5).take_while(|field| *field != b"-").any(|tag| tag.starts_with(b"shared:"))
+    })
+}
+
 fn device(field: &[u8]) -> Option<(u32, u32)> {
     let (major, minor) = std::str::from_utf8(field).ok()?.split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
@@ -108,6 +118,14 @@ mod tests {
         assert_eq!(mount.source, r"/dev/sd\a");
         assert_eq!(mount.options, ["rw", "noatime", "errors=continue"]);
         assert!(mount.read_only, "the file system is read-only, so the mount is");
+    }
+
+    #[test]
+    fn a_tag_says_whether_a_mount_is_shared() {
+        let text = b"36 35 98:0 / /shared:1 rw master:7 - ext4 shared:2 rw\n37 35 98:0 / /b rw,noatime master:1 shared:9 - ext4 /dev/sda rw\n";
+        assert!(!is_shared(text, 36), "neither the mount point nor the source is a tag");
+        assert!(is_shared(text, 37));
+        assert!(!is_shared(text, 38));
     }
 
     #[test]

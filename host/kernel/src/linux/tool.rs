@@ -132,8 +132,12 @@ fn errno_of(error: &std::io::Error) -> Errno {
 
 impl Tool {
     fn find(self, purpose: Purpose<'_>) -> Result<PathBuf> {
-        let places = FOLDERS.iter().map(|folder| PathBuf::from(folder).join(self.name));
-        places.into_iter().find(|path| path.is_file()).ok_or_else(|| self.missing(purpose))
+        self.places().find(|path| path.is_file()).ok_or_else(|| self.missing(purpose))
+    }
+
+    /// Where it is looked for, in order.
+    pub(super) fn places(self) -> impl Iterator<Item = PathBuf> {
+        FOLDERS.iter().map(move |folder| PathBuf::from(folder).join(self.name))
     }
 
     fn missing(self, purpose: Purpose<'_>) -> KernelError {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, FileType, Statx, StatxAttributes, StatxFlags};
+use rustix::fs::{AtFlags, FileType, StatVfs, Statx, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
 use super::LinuxKernel;
@@ -24,6 +24,19 @@ const BLOCK: u64 = 512;
 /// Measuring is not urgent: it takes one processor at most.
 const THREADS: usize = 1;
 
+/// A file system's report on itself, from the kernel's form.
+pub(super) fn of_file_system(stat: &StatVfs) -> Usage {
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Usage {
+        capacity: bytes(stat.f_blocks),
+        available: bytes(stat.f_bavail),
+        used: bytes(stat.f_blocks.saturating_sub(stat.f_bfree)),
+        inodes: stat.f_files,
+        inodes_free: stat.f_ffree,
+        inodes_used: stat.f_files.saturating_sub(stat.f_ffree),
+    }
+}
+
 impl Usages for LinuxKernel {
     fn usage(&self, folder: &Directory, name: &OsStr) -> Result<Usage> {
         check_name(name)?;
@@ -32,15 +45,7 @@ impl Usages for LinuxKernel {
         let place =
             open_beneath(folder, name, PLACE).map_err(|errno| KernelError::walking(Step::AskUsage, &path, errno))?;
         let stat = rustix::fs::fstatvfs(&place).map_err(|errno| KernelError::failed(Step::AskUsage, &path, errno))?;
-        let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-        Ok(Usage {
-            capacity: bytes(stat.f_blocks),
-            available: bytes(stat.f_bavail),
-            used: bytes(stat.f_blocks.saturating_sub(stat.f_bfree)),
-            inodes: stat.f_files,
-            inodes_free: stat.f_ffree,
-            inodes_used: stat.f_files.saturating_sub(stat.f_ffree),
-        })
+        Ok(of_file_system(&stat))
     }
 
     fn disk_usage(&self, folder: &Directory, name: &OsStr) -> Result<DiskUsage> {

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc, oneshot};
 use volhost_core::WaitFailure;
-use volhost_model::view::{EventView, UsageView};
+use volhost_model::view::{EventView, PastOperationView, UsageView};
 
 use super::manifest_text::{FieldValidation, Manifest};
 use super::requests::{
-    Added, AddedObject, Claims, ForceTarget, MountView, MountedVolume, NodeStatus, PodSelector, Request, RequestError,
-    Snapshot,
+    Added, AddedObject, Claims, Compared, ForceTarget, MountView, MountedVolume, NodeStatus, PodSelector, Request,
+    RequestError, Snapshot,
 };
 use volhost_metrics::Exposition;
 use volhost_model::view::Change;
@@ -84,6 +84,21 @@ impl NodeHandle {
     pub async fn check_objects(&self, manifest: String, validation: FieldValidation) -> Result<Added, RequestError> {
         let manifest = Self::read(manifest, validation).await?;
         self.ask(|answer| Request::CheckObjects { manifest, answer }).await?
+    }
+
+    /// Checks objects as [`NodeHandle::check_objects`] does, and returns each as it is and as it
+    /// would be.
+    ///
+    /// # Errors
+    /// As [`NodeHandle::check_objects`]; [`RequestError::Failed`] when the present form of an object
+    /// cannot be read.
+    pub async fn compare_objects(
+        &self,
+        manifest: String,
+        validation: FieldValidation,
+    ) -> Result<Compared, RequestError> {
+        let manifest = Self::read(manifest, validation).await?;
+        self.ask(|answer| Request::CompareObjects { manifest, answer }).await?
     }
 
     async fn read(manifest: String, validation: FieldValidation) -> Result<Manifest, RequestError> {
@@ -190,6 +205,14 @@ impl NodeHandle {
     /// [`RequestError::Stopping`].
     pub async fn status(&self) -> Result<NodeStatus, RequestError> {
         self.ask(Request::Status).await
+    }
+
+    /// Returns the last operations that have ended, oldest first; a bounded number of them.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn history(&self) -> Result<Vec<PastOperationView>, RequestError> {
+        self.ask(Request::History).await
     }
 
     /// Returns the claims and the PersistentVolumes at one moment.

@@ -16,6 +16,7 @@
 //! | `reports` | what worker threads report |
 //! | `sources` | objects to desired pods |
 //! | `object_requests`, `object_files`, [`manifest_text`] | objects that are added by request, and their files |
+//! | `comparison` | what adding objects would change |
 //! | `controller_reports` | controllers' reports of attachments |
 //! | `plugins`, `drivers` | plugins and external drivers that appear, change or go |
 //! | `provisioning` | volumes for claims |
@@ -23,9 +24,11 @@
 //! | `fuse_servers`, `vanished`, `forced` | mounts that go without an operation |
 //! | `drains`, `expected_pods`, `schedule` | callers that wait, and work at intervals |
 //! | [`handle`](NodeHandle), [`requests`], `lookup`, `queries`, `claims` | what callers ask, and the answers |
+//! | `event_log`, `operation_history` | what happened lately |
 //! | `turns` | how long the loop was busy with one input |
 
 mod claims;
+mod comparison;
 mod controller_reports;
 mod drains;
 mod drivers;
@@ -40,6 +43,7 @@ pub mod manifest_text;
 pub(crate) mod node_state;
 pub(crate) mod object_files;
 mod object_requests;
+mod operation_history;
 mod orphans;
 mod plugins;
 pub(crate) mod provisioning;

@@ -18,13 +18,14 @@ use tokio::sync::{mpsc, oneshot};
 use volhost_model::names::PodUid;
 use volhost_model::view::EventKind;
 
+use super::comparison;
 use super::lookup::known_pod;
 use super::manifest_text::{Manifest, ManifestObjects};
 use super::object_files::{FileChange, FilesWritten, ObjectFileError};
 use super::provisioning::Provisioning;
 use super::reply::reply;
 use super::reports::WorkerReport;
-use super::requests::{Added, PodSelector, RequestError};
+use super::requests::{Added, Compared, PodSelector, RequestError};
 use super::sources::{Sources, added_pods};
 use super::world::World;
 use volhost_objects::{Kind, Object, ObjectKey};
@@ -36,6 +37,8 @@ pub(super) enum ObjectRequest {
     Add { manifest: Manifest, answer: oneshot::Sender<Result<Added, RequestError>> },
     /// Check whether these could be added.
     Check { manifest: Manifest, answer: oneshot::Sender<Result<Added, RequestError>> },
+    /// Compare these with the present ones, if they could be added.
+    Compare { manifest: Manifest, answer: oneshot::Sender<Result<Compared, RequestError>> },
     /// Forget a pod.
     RemovePod { pod: PodSelector, answer: oneshot::Sender<Result<(), RequestError>> },
     /// Forget another object.
@@ -163,6 +166,10 @@ impl ObjectRequests {
                     planned.map(|planned| Added { pods: added_pods(&planned.objects), warnings: planned.warnings });
                 reply(answer, added);
             }
+            ObjectRequest::Compare { manifest, answer } => match checked(manifest, target.sources) {
+                Ok(planned) => comparison::answer(planned, target.sources, answer),
+                Err(why) => reply(answer, Err(why)),
+            },
             ObjectRequest::RemovePod { pod, answer } => {
                 let uid = known_pod(target.world, target.sources, &pod);
                 match uid.and_then(|uid| Ok((target.sources.files_of_pod(&uid)?, uid))) {

@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 use volhost_core::{VolumeCounts, WaitFailure};
 use volhost_model::names::PodUid;
 use volhost_model::view::{
-    ClaimView, ContainerMountView, DriverView, EventView, OperationView, PersistentVolumeView, PluginView, PodView,
-    VolumeView,
+    ClaimView, ContainerMountView, DriverView, EventView, OperationView, PastOperationView, PersistentVolumeView,
+    PluginView, PodView, VolumeView,
 };
 
 use super::manifest_text::Manifest;
@@ -66,6 +66,26 @@ pub struct AddedObject {
 pub struct Added {
     /// The pods among the objects.
     pub pods: Vec<AddedPod>,
+    /// The parts of the objects that volhost does not use, for example unknown fields.
+    pub warnings: Vec<String>,
+}
+
+/// An object as it is, and as adding it would make it; as JSON. A secret's values are not in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComparedObject {
+    /// Its key.
+    pub key: ObjectKey,
+    /// As it is; none if it is new.
+    pub present: Option<String>,
+    /// As it would be.
+    pub applied: String,
+}
+
+/// The objects of a manifest that could be added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compared {
+    /// In the manifest's order.
+    pub objects: Vec<ComparedObject>,
     /// The parts of the objects that volhost does not use, for example unknown fields.
     pub warnings: Vec<String>,
 }
@@ -191,6 +211,13 @@ pub enum Request {
         /// What would be added.
         answer: oneshot::Sender<Result<Added, RequestError>>,
     },
+    /// Check likewise, and compare the objects with the present ones.
+    CompareObjects {
+        /// As for adding.
+        manifest: Manifest,
+        /// Both forms of each object.
+        answer: oneshot::Sender<Result<Compared, RequestError>>,
+    },
     /// Forget a pod that was added by request.
     RemovePod {
         /// The pod.
@@ -236,6 +263,8 @@ pub enum Request {
     Snapshot(oneshot::Sender<Snapshot>),
     /// The node as a whole.
     Status(oneshot::Sender<NodeStatus>),
+    /// List the last operations that have ended, oldest first.
+    History(oneshot::Sender<Vec<PastOperationView>>),
     /// The claims and the PersistentVolumes.
     Claims(oneshot::Sender<Claims>),
     /// The numbers of volumes and operations.

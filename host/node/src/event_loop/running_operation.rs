@@ -26,6 +26,10 @@ pub(super) struct RunningOperation {
     /// The pod for which it mounts or remounts a volume: its result is not wanted once the pod is
     /// gone.
     pub(super) mounts_for: Option<PodUid>,
+    /// Its volume.
+    pub(super) volume: UniqueVolumeName,
+    /// Its pod, by the name that users know; empty if it concerns the volume alone.
+    pub(super) pod: Arc<str>,
     /// Its name in metrics.
     pub(super) name: &'static str,
     /// Its plugin.
@@ -38,7 +42,7 @@ pub(super) struct RunningOperation {
 
 impl RunningOperation {
     /// Creates the state of an operation that begins now. `pod` is the answer of [`pod_of`].
-    pub(super) fn new(operation: &Operation, pod: &str, due: Time, progress: Arc<Progress>) -> Self {
+    pub(super) fn new(operation: &Operation, pod: &Arc<str>, due: Time, progress: Arc<Progress>) -> Self {
         let is_mount = matches!(operation.kind, OperationKind::Mount { .. } | OperationKind::Map { .. });
         let first = matches!(operation.kind, OperationKind::Mount { remount: false, .. } | OperationKind::Map { .. });
         let last = matches!(operation.kind, OperationKind::Unmount | OperationKind::Unmap);
@@ -49,6 +53,8 @@ impl RunningOperation {
             mounts_for: operation.pod_uid.clone().filter(|_| is_mount),
             unmounts: operation.pod_uid.clone().filter(|_| last),
             mounts: operation.pod_uid.clone().filter(|_| first).map(|pod| (pod, operation.volume.clone())),
+            volume: operation.volume.clone(),
+            pod: Arc::clone(pod),
             name: operation.kind.name().as_str(),
             plugin: operation.plugin.clone(),
             begun: Instant::now(),

@@ -11,10 +11,11 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 use volhost_core::{Core, CoreCommand, Event, Notice, OperationId, OperationReport, Time, WaitFailure, WaiterId};
 use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
-use volhost_model::view::{EventKind, EventView};
+use volhost_model::view::{EventKind, EventView, PastOperationView};
 
 use super::event_log::EventLog;
 use super::executor::Executor;
+use super::operation_history::OperationHistory;
 use super::requests::RequestError;
 use super::running_operation::RunningOperation;
 use volhost_metrics::Operations;
@@ -37,6 +38,7 @@ pub(crate) struct World {
     executor: Executor,
     events: EventLog,
     operations: Arc<Operations>,
+    history: OperationHistory,
     changes: broadcast::Sender<Change>,
     waiters: HashMap<WaiterId, WaitAnswer>,
     next_waiter: WaiterId,
@@ -56,6 +58,7 @@ impl World {
             executor,
             events: EventLog::default(),
             operations: Arc::default(),
+            history: OperationHistory::default(),
             changes,
             waiters: HashMap::new(),
             next_waiter: 0,
@@ -88,6 +91,11 @@ impl World {
     /// Returns the events after this sequence number, oldest first.
     pub(super) fn events_after(&self, sequence: u64) -> Vec<EventView> {
         self.events.after(sequence)
+    }
+
+    /// Returns the last operations that have ended, oldest first.
+    pub(super) fn history(&self) -> Vec<PastOperationView> {
+        self.history.all()
     }
 
     /// Returns the time.
@@ -167,10 +175,21 @@ impl World {
     /// Reports the end of an operation to the state machine. Returns the pod whose last volume this
     /// may have been.
     pub(super) fn operation_done(&mut self, id: OperationId, report: OperationReport) -> Option<PodUid> {
-        let RunningOperation { name, plugin, begun, span, mounts, unmounts, mounts_for, .. } =
+        let RunningOperation { name, plugin, volume, pod, begun, span, mounts, unmounts, mounts_for, .. } =
             self.executor.remove(id)?;
-        self.operations.ended(&plugin, name, begun.elapsed(), &report.result);
+        let took = begun.elapsed();
+        self.operations.ended(&plugin, name, took, &report.result);
         let failure = report.result.as_ref().err().cloned();
+        let ended = self.clock.now();
+        self.history.add(PastOperationView {
+            name: name.to_owned(),
+            volume: volume.to_string(),
+            pod: pod.to_string(),
+            plugin: plugin.to_string(),
+            began: ended.saturating_sub(micros(took)),
+            ended,
+            failure: failure.clone(),
+        });
         let mounts = mounts.filter(|_| failure.is_none());
         span.in_scope(|| self.dispatch(Event::OperationDone { id, report }));
         if let Some(failure) = failure {

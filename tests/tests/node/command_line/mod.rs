@@ -1,7 +1,10 @@
 //! The command line against a running daemon: what an operator types, and what they read.
 
 mod apply;
+mod debug;
 mod delete;
+mod diff;
+mod doctor;
 mod explain;
 mod get;
 mod status;

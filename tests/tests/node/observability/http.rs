@@ -14,9 +14,14 @@ pub(crate) struct Answer {
 
 /// Asks for a path; HTTP/1.0, so that the answer ends with the connection.
 pub(crate) fn request(address: SocketAddr, method: &str, path: &str) -> Answer {
+    request_of(address, "test", method, path)
+}
+
+/// The same of a host of this name.
+pub(crate) fn request_of(address: SocketAddr, host: &str, method: &str, path: &str) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-    write!(stream, "{method} {path} HTTP/1.0\r\nHost: test\r\n\r\n").unwrap();
+    write!(stream, "{method} {path} HTTP/1.0\r\nHost: {host}\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let (headers, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no HTTP answer: {text:?}"));

@@ -6,6 +6,7 @@ mod figures;
 mod http;
 mod logs;
 mod metrics;
+mod page;
 mod prometheus;
 mod top;
 mod traces;

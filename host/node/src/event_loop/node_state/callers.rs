@@ -22,6 +22,9 @@ impl NodeState {
             Request::CheckObjects { manifest, answer } => {
                 self.request_objects(ObjectRequest::Check { manifest, answer });
             }
+            Request::CompareObjects { manifest, answer } => {
+                self.request_objects(ObjectRequest::Compare { manifest, answer });
+            }
             Request::RemovePod { pod, answer } => self.request_objects(ObjectRequest::RemovePod { pod, answer }),
             Request::RemoveObject { key, answer } => self.request_objects(ObjectRequest::RemoveObject { key, answer }),
             Request::SourcesReady(answer) => self.request_objects(ObjectRequest::SourcesReady { answer }),
@@ -44,6 +47,7 @@ impl NodeState {
             Request::Snapshot(answer) => {
                 reply(answer, queries::snapshot(&self.world, &self.plugins, &self.drivers));
             }
+            Request::History(answer) => reply(answer, self.world.history()),
             Request::Status(answer) => {
                 let status = NodeStatus {
                     root: self.root.display().to_string(),

@@ -110,6 +110,24 @@ impl ObjectFiles {
         places.iter().map(|place| FileChange { place: *place, name: name.clone(), content: None }).collect()
     }
 
+    /// Reads the file that stores an object, wherever it is; none if there is none.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(in crate::event_loop) fn read(&self, key: &ObjectKey, uid: &str) -> Result<Option<Vec<u8>>, KernelError> {
+        let name = file_name::of(key, uid);
+        for place in [self.place(key.kind), FileFolder::State] {
+            let read = self.folder(place, false);
+            match read.and_then(|folder| self.kernel.read_file(&folder, &name, MAX_OBJECT_BYTES)) {
+                Ok(Some(bytes)) => return Ok(Some(bytes)),
+                Ok(None) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
     pub(super) fn place(&self, kind: Kind) -> FileFolder {
         if self.goes_with_the_machine(kind) { FileFolder::State } else { FileFolder::Disk }
     }

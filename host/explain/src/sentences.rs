@@ -6,28 +6,30 @@ use volhost_model::view::{
     ClaimView, OperationView, PersistentVolumeView, PluginView, PodPhase, PodView, VolumeState, VolumeView,
 };
 
-use crate::format::{age, until};
 use crate::reason;
+use crate::times::{age, until};
 
 /// What is known of a volume.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Facts<'a> {
-    pub(super) volume: &'a VolumeView,
+pub struct Facts<'a> {
+    /// The volume.
+    pub volume: &'a VolumeView,
     /// The volume's claim; none when no source has it.
-    pub(super) claim: Option<&'a ClaimView>,
+    pub claim: Option<&'a ClaimView>,
     /// The claim's PersistentVolume.
-    pub(super) persistent_volume: Option<&'a PersistentVolumeView>,
+    pub persistent_volume: Option<&'a PersistentVolumeView>,
     /// All plugins.
-    pub(super) plugins: &'a [PluginView],
+    pub plugins: &'a [PluginView],
     /// The operation that runs on the volume.
-    pub(super) running: Option<&'a OperationView>,
+    pub running: Option<&'a OperationView>,
     /// The node is drained.
-    pub(super) is_drained: bool,
-    pub(super) now_us: u64,
+    pub is_drained: bool,
+    /// Microseconds since the Unix epoch.
+    pub now_us: u64,
 }
 
 /// The pod in a sentence.
-pub(super) fn of_pod(pod: &PodView) -> String {
+pub fn of_pod(pod: &PodView) -> String {
     let name = if pod.name.is_empty() { pod.uid.clone() } else { format!("{}/{}", pod.namespace, pod.name) };
     let ready = format!("{} of {} volumes ready", pod.ready, pod.total);
     match pod.phase {
@@ -41,7 +43,7 @@ pub(super) fn of_pod(pod: &PodView) -> String {
 }
 
 /// The chain for a volume, a sentence each. The last one says who must act.
-pub(super) fn explanation(facts: &Facts<'_>) -> Vec<String> {
+pub fn explanation(facts: &Facts<'_>) -> Vec<String> {
     let mut sentences = vec![state(facts.volume)];
     sentences.extend(claim(facts));
     sentences.extend(plugin(facts));
