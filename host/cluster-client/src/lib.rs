@@ -2,8 +2,8 @@
 //!
 //! | module | its job |
 //! |---|---|
-//! | [`connection`] | the configuration, and one connection for all requests and watches |
-//! | [`events`] | events on objects |
+//! | `connection` | the configuration, and one connection for all requests and watches |
+//! | `events` | events on objects |
 #![forbid(unsafe_code)]
 
 mod connection;

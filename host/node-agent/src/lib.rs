@@ -20,17 +20,17 @@
 //!
 //! | module | its job |
 //! |---|---|
-//! | [`run`] | from the start to the end; a session with the daemon after the other |
-//! | [`watches`] | the watches: of all objects of a kind, and of single ones by name |
-//! | [`cluster_object`] | one object as the API server has it |
-//! | [`known`] | all that was read, and which pods can be passed on |
-//! | [`plan`] | what the daemon is to be told, from what it has |
-//! | [`daemon`] | calls of the daemon |
-//! | [`mirror`] | carries out plans |
-//! | [`in_use`] | `status.volumesInUse` of the node |
-//! | [`csi_node`] | the CSINode, and the labels of topology |
-//! | [`events`] | events on pods |
-//! | [`tokens`] | tokens of service accounts |
+//! | `run` | from the start to the end; a session with the daemon after the other |
+//! | `watches` | the watches: of all objects of a kind, and of single ones by name |
+//! | `cluster_object` | one object as the API server has it |
+//! | `known` | all that was read, and which pods can be passed on |
+//! | `plan` | what the daemon is to be told, from what it has |
+//! | `daemon` | calls of the daemon |
+//! | `mirror` | carries out plans |
+//! | `in_use` | `status.volumesInUse` of the node |
+//! | `csi_node` | the CSINode, and the labels of topology |
+//! | `events` | events on pods |
+//! | `tokens` | tokens of service accounts |
 #![forbid(unsafe_code)]
 
 mod cluster_object;
