@@ -6,6 +6,7 @@ use libfuzzer_sys::fuzz_target;
 mod types {
     pub(crate) use volhost_kernel::{MountId, MountInfo};
 }
+#[allow(dead_code, reason = "only the parsers are called here")]
 #[path = "../../host/kernel/src/linux/mountinfo.rs"]
 mod mountinfo;
 
