@@ -24,7 +24,8 @@
 //! | `watches` | the watches: of all objects of a kind, and of single ones by name |
 //! | `cluster_object` | one object as the API server has it |
 //! | `known` | all that was read, and which pods can be passed on |
-//! | `plan` | what the daemon is to be told, from what it has |
+//! | `plan` | which objects the daemon has to add and remove |
+//! | `refusals` | what the daemon has refused, and when it is tried again |
 //! | `daemon` | calls of the daemon |
 //! | `mirror` | carries out plans |
 //! | `in_use` | `status.volumesInUse` of the node |
@@ -42,6 +43,7 @@ mod in_use;
 mod known;
 mod mirror;
 mod plan;
+mod refusals;
 mod run;
 mod tokens;
 mod watches;

@@ -16,12 +16,11 @@ use crate::cluster_object::ClusterObject;
 use crate::daemon::{CallError, Daemon};
 use crate::known::{Known, News, WHOLE_KINDS};
 use crate::plan::{Held, HeldObjects, Plan, Planner, Step};
+use crate::refusals::Refusals;
 use crate::watches::{Connect, Watches};
 
-/// After this time the daemon is asked again to take what it has refused.
-const REFUSED_AGAIN: Duration = Duration::from_secs(30);
 /// A pod that waits this long for what it names gets an event. An API server answers in less.
-const WAIT_TOLD: Duration = Duration::from_secs(5);
+const LONG_WAIT: Duration = Duration::from_secs(5);
 /// The reason of such an event: the kubelet's.
 const FAILED_MOUNT: &str = "FailedMount";
 
@@ -62,8 +61,8 @@ pub(crate) struct Mirror {
     news: mpsc::UnboundedReceiver<News>,
     events: Events,
     pods: PodReferences,
-    /// What was said of each object that waits or cannot be used, so that it is said once.
-    told: BTreeMap<ObjectKey, String>,
+    /// The last event about each object that waits or cannot be used: it is published once.
+    reported: BTreeMap<ObjectKey, String>,
     /// Since when pods wait.
     waiting: BTreeMap<ObjectKey, Instant>,
 }
@@ -74,8 +73,7 @@ struct Session {
     held: HeldObjects,
     /// As they were added in this session.
     added: BTreeMap<ObjectKey, Arc<Object>>,
-    /// What was refused: in which version, and when it is tried again.
-    refused: BTreeMap<ObjectKey, (String, Instant)>,
+    refused: Refusals,
     is_ready: bool,
 }
 
@@ -97,7 +95,7 @@ impl Mirror {
             news,
             events,
             pods,
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             waiting: BTreeMap::new(),
         }
     }
@@ -156,11 +154,11 @@ impl Mirror {
             if has_changed {
                 continue;
             }
-            let next = self.tell(&plan, session);
+            let next = self.report_problems(&plan, session);
             let is_complete = self.known.has_pods()
                 && plan.waiting.is_empty()
                 && !self.known.unusable().any(|(object, _)| object.key.kind == Kind::Pod)
-                && !session.refused.keys().any(|key| key.kind == Kind::Pod);
+                && !session.refused.has_pod();
             if is_complete && !session.is_ready {
                 daemon.sources_ready().await?;
                 session.is_ready = true;
@@ -184,20 +182,26 @@ impl Mirror {
     /// Returns whether the daemon has something else now.
     async fn step(&mut self, daemon: &Daemon, session: &mut Session, step: Step) -> Result<bool, Status> {
         match step {
-            Step::Remove(key, held) => match daemon.remove(&key, &held).await {
-                Ok(()) => {
-                    session.held.remove(&key);
-                    session.added.remove(&key);
-                    Ok(true)
+            Step::Remove(key, held) => {
+                let version = &held.resource_version;
+                if session.refused.is_too_early(&key, version, Instant::now()) {
+                    return Ok(false);
                 }
-                Err(CallError::Refused(why)) => {
-                    warn!("{key} is not removed: {why}");
-                    // As another client's: it is not ours to remove.
-                    session.held.remove(&key);
-                    Ok(true)
+                match daemon.remove(&key, &held).await {
+                    Ok(()) => {
+                        session.held.remove(&key);
+                        session.added.remove(&key);
+                        session.refused.remove(&key);
+                        Ok(true)
+                    }
+                    Err(CallError::Refused(why)) => {
+                        warn!("{key} is not removed, and is tried again: {why}");
+                        session.refused.add(&key, version, Instant::now());
+                        Ok(false)
+                    }
+                    Err(CallError::Lost(status)) => Err(status),
                 }
-                Err(CallError::Lost(status)) => Err(status),
-            },
+            }
             Step::Add(object) => self.add(daemon, session, &object).await,
         }
     }
@@ -217,10 +221,7 @@ impl Mirror {
             session.held.insert(key.clone(), held);
             return Ok(true);
         }
-        if let Some((version, again)) = session.refused.get(key)
-            && *version == object.resource_version
-            && Instant::now() < *again
-        {
+        if session.refused.is_too_early(key, &object.resource_version, Instant::now()) {
             return Ok(false);
         }
         match daemon.add(object).await {
@@ -228,12 +229,11 @@ impl Mirror {
                 session.held.insert(key.clone(), held);
                 session.added.insert(key.clone(), Arc::clone(parsed));
                 session.refused.remove(key);
-                self.told.remove(key);
+                self.reported.remove(key);
                 Ok(true)
             }
             Err(CallError::Refused(why)) => {
-                let again = Instant::now() + REFUSED_AGAIN;
-                session.refused.insert(key.clone(), (object.resource_version.clone(), again));
+                session.refused.add(key, &object.resource_version, Instant::now());
                 self.warn(object, "it is not taken", &why);
                 Ok(false)
             }
@@ -241,8 +241,8 @@ impl Mirror {
         }
     }
 
-    /// Tells users what waits, and what cannot be used. Returns when there is more to do.
-    fn tell(&mut self, plan: &Plan, session: &mut Session) -> Option<Instant> {
+    /// Reports what waits, and what cannot be used. Returns when there is more to do.
+    fn report_problems(&mut self, plan: &Plan, session: &mut Session) -> Option<Instant> {
         let now = Instant::now();
         let unusable: Vec<_> =
             self.known.unusable().map(|(object, why)| (Arc::clone(object), why.to_owned())).collect();
@@ -250,16 +250,16 @@ impl Mirror {
             self.warn(&object, "it cannot be used, and what was known of it before counts", &why);
         }
         self.waiting.retain(|key, _| plan.waiting.iter().any(|pod| pod.key == *key));
-        let mut next = session.refused.values().map(|(_, again)| *again).min();
+        let mut next = session.refused.next();
         for pod in &plan.waiting {
-            let told_at = *self.waiting.entry(pod.key.clone()).or_insert(now) + WAIT_TOLD;
-            if now < told_at {
-                next = Some(next.map_or(told_at, |next| next.min(told_at)));
+            let long_at = *self.waiting.entry(pod.key.clone()).or_insert(now) + LONG_WAIT;
+            if now < long_at {
+                next = Some(next.map_or(long_at, |next| next.min(long_at)));
             } else if let Some(object) = self.known.get(&pod.key).cloned() {
                 self.warn(&object, "its volumes wait for what they name", &pod.unread.join("; "));
             }
         }
-        session.refused.retain(|key, _| self.known.get(key).is_some());
+        session.refused.retain(|key| self.known.get(key).is_some() || session.held.contains_key(key));
         // What is due now is tried with the next news or plan: not in a loop.
         next.map(|next| next.max(now + Duration::from_millis(100)))
     }
@@ -267,10 +267,10 @@ impl Mirror {
     /// Logs it, and publishes an event, unless that was done last time.
     fn warn(&mut self, object: &ClusterObject, what: &str, why: &str) {
         let note = format!("{what}: {why}");
-        if self.told.get(&object.key) != Some(&note) {
+        if self.reported.get(&object.key) != Some(&note) {
             warn!("{}: {note}", object.key);
             self.events.warning(&reference(object), FAILED_MOUNT, &note);
-            self.told.insert(object.key.clone(), note);
+            self.reported.insert(object.key.clone(), note);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What the daemon is to be told, from what the API server has and what the daemon has.
+//! Which objects the daemon has to add and remove, from what the API server has and what the daemon
+//! has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ pub(crate) struct Held {
 /// What the daemon has of the cluster.
 pub(crate) type HeldObjects = BTreeMap<ObjectKey, Held>;
 
-/// One thing to tell the daemon.
+/// One change of what the daemon has.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     /// Forget this object.
@@ -27,7 +28,7 @@ pub(crate) enum Step {
     Add(Arc<ClusterObject>),
 }
 
-/// A pod that the daemon is not told of yet.
+/// A pod that is not passed on to the daemon yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingPod {
     pub(crate) key: ObjectKey,

@@ -51,14 +51,14 @@ async fn agent(arguments: NodeAgentArguments, socket: &Path) -> Result<(), Agent
     let pods = PodReferences::default();
     let mut mirror = Mirror::start(&client, connect, &node, events.clone(), pods.clone());
     let parts = SessionParts { client, node, daemon: Daemon::new(socket), events, pods, known };
-    let mut told = String::new();
+    let mut logged = String::new();
     loop {
         let ended = stop.run_until_cancelled(parts.session(&mut mirror)).await;
         let Some(Err(status)) = ended else { return Ok(()) };
-        // Said once while the daemon stays away.
-        if told != status.message() {
+        // Logged once while the daemon stays away.
+        if logged != status.message() {
             warn!(socket = %socket.display(), "no session with the daemon: {}", status.message());
-            status.message().clone_into(&mut told);
+            status.message().clone_into(&mut logged);
         }
         if stop.run_until_cancelled(tokio::time::sleep(AGAIN)).await.is_none() {
             return Ok(());

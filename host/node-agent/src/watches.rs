@@ -171,7 +171,7 @@ async fn all(client: Client, kind: Kind, config: Config, news: mpsc::UnboundedSe
     let mut stream = std::pin::pin!(stream(client, kind, config));
     let mut listing = Vec::new();
     while let Some(event) = stream.next().await {
-        let told = match event {
+        let update = match event {
             Ok(Event::Init) => {
                 listing.clear();
                 continue;
@@ -194,7 +194,7 @@ async fn all(client: Client, kind: Kind, config: Config, news: mpsc::UnboundedSe
             Err(error) => failed(all_of(kind), &error),
         };
         // The receiver is gone only when the agent ends.
-        let _ = news.send(told);
+        let _ = news.send(update);
     }
 }
 
@@ -207,11 +207,11 @@ async fn one(client: Client, key: ObjectKey, news: mpsc::UnboundedSender<News>) 
     };
     let mut stream = std::pin::pin!(watch_object(api, &key.name).default_backoff());
     while let Some(seen) = stream.next().await {
-        let told = match seen {
+        let update = match seen {
             Ok(object) => News::Object(key.clone(), object.and_then(|object| ClusterObject::read(key.kind, object))),
             Err(error) => failed(key.clone(), &error),
         };
-        let _ = news.send(told);
+        let _ = news.send(update);
     }
 }
 

@@ -70,7 +70,8 @@ struct Clients {
 struct Client {
     id: u64,
     questions: mpsc::UnboundedSender<TokenQuestion>,
-    /// The callers that wait, by the number of their question. They are told when it is dropped.
+    /// The callers that wait, by the number of their question. They get an error when it is
+    /// dropped.
     waiting: BTreeMap<u64, SyncSender<TokenAnswer>>,
 }
 
