@@ -2,37 +2,28 @@
 //!
 //! The last known objects stay while the API server does not answer.
 
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::sync::Arc;
 
-use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment, VolumeAttributesClass};
+use kube::Client;
 use kube::core::PartialObjectMeta;
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::reflector::{ObjectRef, Store, store};
-use kube::runtime::watcher::{Config, Event, watcher};
-use kube::{Api, Client, Resource, ResourceExt as _};
-use serde::de::DeserializeOwned;
-use tracing::warn;
+use kube::runtime::reflector::ObjectRef;
 
+use crate::cache::{Cache, OnChange};
 use crate::driver::{Can, Driver};
 
 /// The caches.
 #[derive(Debug, Clone)]
 pub(crate) struct Caches {
-    claims: Store<PersistentVolumeClaim>,
-    volumes: Store<PersistentVolume>,
-    classes: Store<StorageClass>,
-    csi_nodes: Store<CSINode>,
-    nodes: Option<Store<PartialObjectMeta<Node>>>,
-    attachments: Store<VolumeAttachment>,
-    attributes_classes: Option<Store<VolumeAttributesClass>>,
+    claims: Cache<PersistentVolumeClaim>,
+    volumes: Cache<PersistentVolume>,
+    classes: Cache<StorageClass>,
+    csi_nodes: Cache<CSINode>,
+    nodes: Option<Cache<PartialObjectMeta<Node>>>,
+    attachments: Cache<VolumeAttachment>,
+    attributes_classes: Option<Cache<VolumeAttributesClass>>,
 }
-
-/// What is called with each object that was added, changed or deleted (then with `true`).
-pub(crate) type OnChange<K> = Box<dyn Fn(&K, bool) + Send>;
 
 /// What is called with changes.
 pub(crate) struct Handlers {
@@ -50,13 +41,13 @@ impl Caches {
     pub(crate) fn start(client: &Client, driver: &Driver, handlers: Handlers) -> Self {
         let (topology, modifies) = (driver.has_topology(), driver.can(Can::ModifyVolume));
         Self {
-            claims: watch(client, handlers.claims),
-            volumes: watch(client, handlers.volumes),
-            classes: watch(client, Box::new(|_, _| {})),
-            csi_nodes: watch(client, Box::new(|_, _| {})),
-            nodes: topology.then(|| watch(client, Box::new(|_, _| {}))),
-            attachments: watch(client, handlers.attachments),
-            attributes_classes: modifies.then(|| watch(client, Box::new(|_, _| {}))),
+            claims: Cache::start(client, handlers.claims),
+            volumes: Cache::start(client, handlers.volumes),
+            classes: Cache::start(client, Box::new(|_, _| {})),
+            csi_nodes: Cache::start(client, Box::new(|_, _| {})),
+            nodes: topology.then(|| Cache::start(client, Box::new(|_, _| {}))),
+            attachments: Cache::start(client, handlers.attachments),
+            attributes_classes: modifies.then(|| Cache::start(client, Box::new(|_, _| {}))),
         }
     }
 
@@ -64,22 +55,22 @@ impl Caches {
     pub(crate) async fn wait_ready(&self) -> bool {
         let nodes = async {
             match &self.nodes {
-                Some(nodes) => nodes.wait_until_ready().await.is_ok(),
+                Some(nodes) => nodes.wait_ready().await.is_ok(),
                 None => true,
             }
         };
         let attributes_classes = async {
             match &self.attributes_classes {
-                Some(classes) => classes.wait_until_ready().await.is_ok(),
+                Some(classes) => classes.wait_ready().await.is_ok(),
                 None => true,
             }
         };
         let others = tokio::try_join!(
-            self.claims.wait_until_ready(),
-            self.volumes.wait_until_ready(),
-            self.classes.wait_until_ready(),
-            self.csi_nodes.wait_until_ready(),
-            self.attachments.wait_until_ready(),
+            self.claims.wait_ready(),
+            self.volumes.wait_ready(),
+            self.classes.wait_ready(),
+            self.csi_nodes.wait_ready(),
+            self.attachments.wait_ready(),
         );
         others.is_ok() && nodes.await && attributes_classes.await
     }
@@ -120,6 +111,21 @@ impl Caches {
         (is_of_driver && is_bound).then_some(volume)
     }
 
+    /// A claim is now this: the API server's answer to a write.
+    pub(crate) fn wrote_claim(&self, claim: PersistentVolumeClaim) {
+        self.claims.wrote(claim);
+    }
+
+    /// A volume is now this: the API server's answer to a write.
+    pub(crate) fn wrote_volume(&self, volume: PersistentVolume) {
+        self.volumes.wrote(volume);
+    }
+
+    /// An attachment is now this: the API server's answer to a write.
+    pub(crate) fn wrote_attachment(&self, attachment: VolumeAttachment) {
+        self.attachments.wrote(attachment);
+    }
+
     /// What the drivers of this node have registered.
     pub(crate) fn csi_node(&self, name: &str) -> Option<Arc<CSINode>> {
         self.csi_nodes.get(&ObjectRef::new(name))
@@ -127,7 +133,7 @@ impl Caches {
 
     /// What the drivers of all nodes have registered.
     pub(crate) fn csi_nodes(&self) -> Vec<Arc<CSINode>> {
-        self.csi_nodes.state()
+        self.csi_nodes.all()
     }
 
     /// The node of this name.
@@ -137,7 +143,7 @@ impl Caches {
 
     /// All nodes.
     pub(crate) fn nodes(&self) -> Vec<Arc<PartialObjectMeta<Node>>> {
-        self.nodes.as_ref().map(Store::state).unwrap_or_default()
+        self.nodes.as_ref().map(Cache::all).unwrap_or_default()
     }
 
     /// The attachment of this name.
@@ -149,33 +155,4 @@ impl Caches {
     pub(crate) fn attachment_of(&self, volume: &str) -> Option<Arc<VolumeAttachment>> {
         self.attachments.find(|attachment| attachment.spec.source.persistent_volume_name.as_deref() == Some(volume))
     }
-}
-
-fn watch<K>(client: &Client, on_change: OnChange<K>) -> Store<K>
-where
-    K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-    K::DynamicType: Clone + Debug + Default + Eq + Hash + Send + Sync + Unpin,
-{
-    let (reader, writer) = store();
-    let kind = K::plural(&K::DynamicType::default()).into_owned();
-    let (api, known) = (Api::<K>::all(client.clone()), reader.clone());
-    tokio::spawn(async move {
-        // Who has written which field is never asked, and is the largest part of many objects.
-        let stream = watcher(api, Config::default())
-            .default_backoff()
-            .modify(|object| object.managed_fields_mut().clear())
-            .reflect(writer);
-        let mut stream = std::pin::pin!(stream);
-        while let Some(event) = stream.next().await {
-            match event {
-                Ok(Event::Apply(object)) => on_change(&object, false),
-                Ok(Event::Delete(object)) => on_change(&object, true),
-                // Only now all that was listed can be read from the cache.
-                Ok(Event::InitDone) => known.state().iter().for_each(|object| on_change(object, false)),
-                Ok(Event::Init | Event::InitApply(_)) => {}
-                Err(error) => warn!(kind, "the API server's objects cannot be watched now: {error}"),
-            }
-        }
-    });
-    reader
 }

@@ -15,11 +15,10 @@
 //! | [`arguments`] | the command line |
 //! | [`run`] | from the start to the end |
 //! | [`driver`] | the CSI driver: capabilities, calls, which errors are final |
-//! | [`caches`] | the objects of the cluster, kept by watches |
+//! | [`caches`], [`cache`] | the objects of the cluster, kept by watches |
 //! | [`queue`] | which object is next, and when one that failed is tried again |
 //! | [`lease`], [`journal`] | which replica works, and which volumes it may have begun to create |
 //! | [`access`], [`quantity`], [`finalizers`] | access modes, sizes and lists of finalizers |
-//! | [`superseded`] | versions that the caches may still show |
 //! | [`provision`] | claims to volumes, and the end of volumes |
 //! | [`attach`] | VolumeAttachments |
 //! | [`resize`], [`modify`] | claims that ask for more, or name another VolumeAttributesClass |
@@ -30,6 +29,7 @@
 mod access;
 mod arguments;
 mod attach;
+mod cache;
 mod caches;
 mod driver;
 mod error;
@@ -44,7 +44,6 @@ mod queue;
 mod resize;
 mod run;
 mod snapshots;
-mod superseded;
 
 use std::process::ExitCode;
 

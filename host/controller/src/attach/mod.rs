@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use tracing::{info, warn};
@@ -29,7 +28,6 @@ use crate::caches::Caches;
 use crate::driver::{Can, Driver};
 use crate::finalizers::{self, FIELD_MANAGER};
 use crate::provision::read_secret;
-use crate::superseded::Superseded;
 use failure::AttachError;
 
 /// The annotation with the node's id as the driver knows it: the CSINode may be gone when the
@@ -42,14 +40,13 @@ pub(crate) struct Attacher {
     driver: Arc<Driver>,
     caches: Caches,
     finalizer: String,
-    superseded: Superseded,
 }
 
 impl Attacher {
     /// An attacher.
     pub(crate) fn new(client: Client, driver: Arc<Driver>, caches: Caches) -> Self {
         let finalizer = finalizers::of_attachments(driver.name());
-        Self { client, driver, caches, finalizer, superseded: Superseded::default() }
+        Self { client, driver, caches, finalizer }
     }
 
     /// Whether the attachment is one of this driver.
@@ -59,13 +56,7 @@ impl Attacher {
 
     /// Works on an attachment. Returns whether nothing is left to do.
     pub(crate) async fn work(&self, name: &str) -> bool {
-        let Some(attachment) = self.caches.attachment(name) else {
-            self.superseded.forget(name);
-            return true;
-        };
-        if !self.is_ours(&attachment) || self.superseded.has(&attachment.metadata) {
-            return true;
-        }
+        let Some(attachment) = self.caches.attachment(name).filter(|found| self.is_ours(found)) else { return true };
         let is_deleted = attachment.metadata.deletion_timestamp.is_some();
         let is_attached = attachment.status.as_ref().is_some_and(|status| status.attached);
         let worked = match (is_deleted, is_attached) {
@@ -86,15 +77,13 @@ impl Attacher {
         if !self.driver.can(Can::PublishUnpublishVolume) {
             // Kubernetes waits for the status even where there is nothing to do.
             let status = status::attached(Default::default());
-            self.patch_status(attachment, &status).await.map_err(AttachError::Write)?;
-            self.superseded.add(name, [&attachment.metadata]);
-            return Ok(());
+            return self.patch_status(attachment, &status).await.map_err(AttachError::Write);
         }
         let volume = self.volume(attachment)?;
         let csi = self.source(&volume)?;
         let node = attachment.spec.node_name.as_str();
         let node_id = self.node_id(node).ok_or_else(|| AttachError::NoNode(node.to_owned()))?;
-        let protected = self.protect(name, attachment, &volume, &node_id).await.map_err(AttachError::Write)?;
+        self.protect(name, attachment, &volume, &node_id).await.map_err(AttachError::Write)?;
         let spec = volume.spec.clone().unwrap_or_default();
         let mode = access::mode(
             spec.access_modes.as_deref().unwrap_or_default(),
@@ -116,7 +105,6 @@ impl Attacher {
         let context = answer.into_inner().publish_context;
         let status = status::attached(context.into_iter().collect());
         self.patch_status(attachment, &status).await.map_err(AttachError::Write)?;
-        self.superseded.add(name, [&attachment.metadata, &protected]);
         info!(attachment = name, node, volume = volume.metadata.name, "a volume is attached");
         Ok(())
     }
@@ -141,8 +129,8 @@ impl Attacher {
         let patch = finalizers::patch(&attachment.metadata, &[&self.finalizer], &[]);
         let api = Api::<VolumeAttachment>::all(self.client.clone());
         match api.patch(name, &parameters(), &Patch::Merge(patch)).await {
-            Ok(_) => {
-                self.superseded.add(name, [&attachment.metadata]);
+            Ok(written) => {
+                self.caches.wrote_attachment(written);
                 Ok(())
             }
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
@@ -164,7 +152,10 @@ impl Attacher {
         let patch = finalizers::patch(&volume.metadata, &[&self.finalizer], &[]);
         let api = Api::<PersistentVolume>::all(self.client.clone());
         match api.patch(name, &parameters(), &Patch::Merge(patch)).await {
-            Ok(_) => true,
+            Ok(written) => {
+                self.caches.wrote_volume(written);
+                true
+            }
             Err(kube::Error::Api(status)) if status.code == 404 => true,
             Err(error) => {
                 warn!(volume = name, "the finalizer of attachments cannot be removed: {error}");
@@ -173,19 +164,19 @@ impl Attacher {
         }
     }
 
-    /// Writes both finalizers and the node's id, as far as they are missing. Returns the
-    /// attachment's metadata as they are then.
+    /// Writes both finalizers and the node's id, as far as they are missing.
     async fn protect(
         &self,
         name: &str,
         attachment: &VolumeAttachment,
         volume: &PersistentVolume,
         node_id: &str,
-    ) -> Result<ObjectMeta, kube::Error> {
+    ) -> Result<(), kube::Error> {
         if !finalizers::has(&volume.metadata, &self.finalizer) {
             let patch = finalizers::patch(&volume.metadata, &[], &[&self.finalizer]);
             let api = Api::<PersistentVolume>::all(self.client.clone());
-            api.patch(volume.metadata.name.as_deref().unwrap_or_default(), &parameters(), &Patch::Merge(patch)).await?;
+            let name = volume.metadata.name.as_deref().unwrap_or_default();
+            self.caches.wrote_volume(api.patch(name, &parameters(), &Patch::Merge(patch)).await?);
         }
         let annotated = attachment.metadata.annotations.as_ref().and_then(|all| all.get(NODE_ID));
         if !finalizers::has(&attachment.metadata, &self.finalizer) || annotated.map(String::as_str) != Some(node_id) {
@@ -194,9 +185,9 @@ impl Attacher {
                 metadata.insert("annotations".to_owned(), serde_json::json!({ NODE_ID: node_id }));
             }
             let api = Api::<VolumeAttachment>::all(self.client.clone());
-            return Ok(api.patch(name, &parameters(), &Patch::Merge(patch)).await?.metadata);
+            self.caches.wrote_attachment(api.patch(name, &parameters(), &Patch::Merge(patch)).await?);
         }
-        Ok(attachment.metadata.clone())
+        Ok(())
     }
 
     fn volume(&self, attachment: &VolumeAttachment) -> Result<Arc<PersistentVolume>, AttachError> {
@@ -220,7 +211,8 @@ impl Attacher {
         let api = Api::<VolumeAttachment>::all(self.client.clone());
         let patch = serde_json::json!({ "metadata": { "uid": attachment.metadata.uid }, "status": status });
         let name = attachment.metadata.name.as_deref().unwrap_or_default();
-        api.patch_status(name, &parameters(), &Patch::Merge(patch)).await.map(drop)
+        self.caches.wrote_attachment(api.patch_status(name, &parameters(), &Patch::Merge(patch)).await?);
+        Ok(())
     }
 }
 

@@ -84,14 +84,17 @@ impl Modifier {
         });
         let api = Api::<PersistentVolume>::all(self.client.clone());
         let name = volume.metadata.name.as_deref().unwrap_or_default();
-        api.patch(name, &parameters_of_patch(), &Patch::Merge(patch)).await.map_err(ModifyError::Write)?;
+        let written = api.patch(name, &parameters_of_patch(), &Patch::Merge(patch)).await;
+        self.caches.wrote_volume(written.map_err(ModifyError::Write)?);
         self.patch_status(key, &status::modified(class)).await.map_err(ModifyError::Write)
     }
 
     async fn patch_status(&self, key: &ClaimKey, status: &Value) -> Result<(), kube::Error> {
         let api = Api::<PersistentVolumeClaim>::namespaced(self.client.clone(), key.namespace());
         let patch = json!({ "metadata": { "uid": key.uid() }, "status": status });
-        api.patch_status(key.name(), &parameters_of_patch(), &Patch::Strategic(patch)).await.map(drop)
+        let written = api.patch_status(key.name(), &parameters_of_patch(), &Patch::Strategic(patch)).await?;
+        self.caches.wrote_claim(written);
+        Ok(())
     }
 }
 

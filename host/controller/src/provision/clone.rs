@@ -16,7 +16,9 @@ const FINALIZER: &str = "provisioner.storage.kubernetes.io/cloning-protection";
 /// The API server's.
 pub(crate) async fn protect(client: &Client, caches: &Caches, namespace: &str, name: &str) -> Result<(), kube::Error> {
     match caches.claim(namespace, name) {
-        Some(claim) if !finalizers::has(&claim.metadata, FINALIZER) => change(client, &claim, &[], &[FINALIZER]).await,
+        Some(claim) if !finalizers::has(&claim.metadata, FINALIZER) => {
+            change(client, caches, &claim, &[], &[FINALIZER]).await
+        }
         _ => Ok(()),
     }
 }
@@ -39,11 +41,12 @@ pub(crate) async fn release(
         let from = source::of(other).filter(|(kind, _)| *kind == SourceKind::Claim).map(|(_, from)| &from.name);
         !is_bound && from == meta.name.as_ref() && other.metadata.namespace == meta.namespace
     };
-    if caches.has_claim(is_waiting) { Ok(()) } else { change(client, claim, &[FINALIZER], &[]).await }
+    if caches.has_claim(is_waiting) { Ok(()) } else { change(client, caches, claim, &[FINALIZER], &[]).await }
 }
 
 async fn change(
     client: &Client,
+    caches: &Caches,
     claim: &PersistentVolumeClaim,
     remove: &[&str],
     add: &[&str],
@@ -52,7 +55,9 @@ async fn change(
     let api = Api::<PersistentVolumeClaim>::namespaced(client.clone(), namespace);
     let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     let patch = Patch::Merge(finalizers::patch(&claim.metadata, remove, add));
-    api.patch(claim.metadata.name.as_deref().unwrap_or_default(), &parameters, &patch).await.map(drop)
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    caches.wrote_claim(api.patch(name, &parameters, &patch).await?);
+    Ok(())
 }
 
 /// The source's name, of a claim that is a copy of another claim.

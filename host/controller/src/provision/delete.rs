@@ -148,7 +148,10 @@ impl Deleter {
         let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let api = Api::<PersistentVolume>::all(self.client.clone());
         match api.patch(name, &parameters, &Patch::Merge(patch)).await {
-            Ok(_) => Ok(()),
+            Ok(written) => {
+                self.caches.wrote_volume(written);
+                Ok(())
+            }
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             Err(error) => Err(error),
         }

@@ -406,7 +406,10 @@ impl Provisioner {
         } });
         let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         match api.patch(&key.name, &parameters, &Patch::Merge(patch)).await {
-            Ok(_) => true,
+            Ok(written) => {
+                self.caches.wrote_claim(written);
+                true
+            }
             Err(error) => {
                 warn!(claim = %key, "the scheduler cannot be asked for another node: {error}");
                 false

@@ -155,7 +155,8 @@ impl Resizer {
         }
         let api = Api::<PersistentVolume>::all(self.client.clone());
         let name = volume.metadata.name.as_deref().unwrap_or_default();
-        api.patch(name, &parameters(), &Patch::Merge(patch)).await.map(drop)
+        self.caches.wrote_volume(api.patch(name, &parameters(), &Patch::Merge(patch)).await?);
+        Ok(())
     }
 
     /// The volume has the size; the claim's status does not say so yet.
@@ -181,7 +182,8 @@ impl Resizer {
     async fn patch_status(&self, key: &ClaimKey, status: &Value) -> Result<(), kube::Error> {
         let api = Api::<PersistentVolumeClaim>::namespaced(self.client.clone(), key.namespace());
         let patch = json!({ "metadata": { "uid": key.uid() }, "status": status });
-        api.patch_status(key.name(), &parameters(), &Patch::Strategic(patch)).await.map(drop)
+        self.caches.wrote_claim(api.patch_status(key.name(), &parameters(), &Patch::Strategic(patch)).await?);
+        Ok(())
     }
 }
 
