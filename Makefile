@@ -18,7 +18,7 @@ OUT = $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 PLUGIN_BUILD = $(OUT)/volhost-plugin-build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries build install deb plugins fixtures demo build-tests test miri bench instructions fuzz lint fmt deny book docs semver semver-baseline clean
+.PHONY: help setup binaries build install deb image plugins fixtures demo cluster-demo build-tests test miri bench instructions fuzz lint fmt deny book docs semver semver-baseline clean
 
 help: ## list the commands
 	@echo "volhost: make COMMAND"
@@ -44,6 +44,11 @@ deb: PROFILE := release
 deb: plugins ## make a Debian package: target/volhost_VERSION_ARCHITECTURE.deb
 	deploy/deb.sh --from $(OUT) --out $(TARGET)
 
+image: PROFILE := release
+image: plugins ## make a container image, as root: target/volhost-image.tar, for docker, podman and containerd
+	@deploy/setup.sh --image
+	deploy/image.sh --from $(OUT) --out $(TARGET)
+
 plugins: binaries ## build every plugin to a component: target/plugins/NAME.wasm
 	$(PLUGIN_BUILD) --out $(PLUGINS) $(call crates,plugins)
 
@@ -56,6 +61,12 @@ endif
 
 demo: build plugins ## see pods' volumes appear as mounts, in a root folder and mount namespace of their own
 	@VOLHOST_BIN=$(abspath $(OUT))/volhost VOLHOST_PLUGIN_DIR=$(abspath $(PLUGINS)) examples/demo.sh
+
+cluster-demo: BUILD += -p volhost-tests
+cluster-demo: plugins ## see a stock Kubernetes use a plugin's volumes, as root; builds Kubernetes first, once, in 7 minutes
+	@deploy/setup.sh --cluster
+	deploy/image.sh --fast --from $(OUT) --out $(TARGET)
+	@$(OUT)/cluster-demo $(TARGET)/volhost-image.tar
 
 # The binaries too: end-to-end tests start them, and cargo builds for a test only those of its own package.
 build-tests: BUILD := --workspace --bins --tests

@@ -6,9 +6,16 @@
 # administrator must install, and goes on if volhost can be built without.
 set -eu
 
-# --tests: installs the tests' peers too, which volhost itself does not need.
-TESTS=no
-[ "${1-}" != --tests ] || TESTS=yes
+# What volhost itself does not need:
+#   --image     what makes a container image
+#   --cluster   that, and a Kubernetes
+#   --tests     that, and the other peers of the tests
+TESTS=no CLUSTER=no IMAGE=no
+case ${1-} in
+--tests) TESTS=yes CLUSTER=yes IMAGE=yes ;;
+--cluster) CLUSTER=yes IMAGE=yes ;;
+--image) IMAGE=yes ;;
+esac
 
 cd "$(dirname "$0")/.."
 
@@ -45,7 +52,6 @@ if [ $TESTS = yes ]; then
     needs_command mksquashfs squashfs-tools
     needs_command bindfs bindfs
     needs_command docker-registry docker-registry
-    needs_command openssl openssl
     # Counts instructions.
     needs_command valgrind valgrind
     # libFuzzer.
@@ -67,18 +73,23 @@ if [ $TESTS = yes ]; then
     needs_command chromium-headless-shell chromium-headless-shell
     # A virtual machine, and what makes its disks.
     needs_command qemu-system-x86_64 qemu-system-x86
-    needs_command mmdebstrap mmdebstrap
     needs_command cpio cpio
-    needs_command strip binutils
     # The package, and what checks it.
     needs_command dpkg-shlibdeps dpkg-dev
     needs_command lintian lintian
     needs_command systemd-analyze systemd
+    needs_command node nodejs
+    needs_command npm npm
+fi
+if [ $IMAGE = yes ]; then
+    needs_command mmdebstrap mmdebstrap
+    needs_command strip binutils
+fi
+if [ $CLUSTER = yes ]; then
+    needs_command openssl openssl
     # Tools of other languages live in environments of their own.
     needs_command python3 python3-venv
     python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"
-    needs_command node nodejs
-    needs_command npm npm
 fi
 needs_file /usr/include/stdlib.h libc6-dev
 needs_file /etc/ssl/certs/ca-certificates.crt ca-certificates
@@ -120,7 +131,7 @@ fi
 
 # --- Kubernetes: a control plane and a node ---
 
-[ $TESTS = no ] || tests/kubernetes/build.sh
+[ $CLUSTER = no ] || tests/kubernetes/build.sh
 
 # --- A guest with another kernel ---
 

@@ -95,7 +95,7 @@ impl Cluster {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    fn ctr(&self, arguments: &[&str]) -> String {
+    pub(super) fn ctr(&self, arguments: &[&str]) -> String {
         self.try_ctr(arguments).unwrap_or_else(|| panic!("ctr {arguments:?} failed"))
     }
 

@@ -1,6 +1,7 @@
 //! The files and options of the cluster's programs.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 
 use super::{Cluster, NODE, free_ports};
 
@@ -9,7 +10,7 @@ use super::{Cluster, NODE, free_ports};
 pub(super) const PREPARE: &str = r#"
 mkdir -p /run/containerd /var/lib/kubelet
 for folder in /run/containerd /var/lib/kubelet /var/log; do mount -t tmpfs none "$folder"; done
-mkdir -p "$NODE/etcd" "$NODE/containerd" "$NODE/cni/conf" "$NODE/kubelet" "$NODE/log" "$NODE/static"
+mkdir -p "$NODE/etcd" "$NODE/containerd" "$NODE/cni/bin" "$NODE/cni/conf" "$NODE/kubelet" "$NODE/log" "$NODE/static"
 mount --bind "$NODE" "$NODE"
 mount --make-shared "$NODE"
 "#;
@@ -42,6 +43,15 @@ rules:
   - { level: None }
 ";
 
+/// A network plugin (CNI 1.0) for pods without the host's network, which have none: the address is
+/// one of documentation.
+const NETWORK: &str = r#"#!/bin/sh
+case $CNI_COMMAND in
+ADD) echo '{"cniVersion": "1.0.0", "interfaces": [{"name": "eth0", "sandbox": "'"$CNI_NETNS"'"}], "ips": [{"interface": 0, "address": "192.0.2.1/32"}]}' ;;
+VERSION) echo '{"cniVersion": "1.0.0", "supportedVersions": ["1.0.0"]}' ;;
+esac
+"#;
+
 /// Writes the files.
 pub(super) fn write(cluster: &Cluster) {
     let folder = cluster.folder();
@@ -52,10 +62,11 @@ pub(super) fn write(cluster: &Cluster) {
     put("containerd.toml", containerd(cluster));
     put("kubelet.yaml", kubelet(cluster));
     put("audit.yaml", AUDIT.to_owned());
-    // Any network configuration makes the node ready. Pods use the host's network.
+    put("cni/bin/none", NETWORK.to_owned());
+    fs::set_permissions(folder.join("cni/bin/none"), Permissions::from_mode(0o755)).expect("it can be run");
     put(
         "cni/conf/10-none.conflist",
-        r#"{"cniVersion": "1.0.0", "name": "none", "plugins": [{"type": "loopback"}]}"#.to_owned(),
+        r#"{"cniVersion": "1.0.0", "name": "none", "plugins": [{"type": "none"}]}"#.to_owned(),
     );
 }
 
@@ -93,6 +104,7 @@ sandbox = '{IMAGE}'
 disable_apparmor = true
 restrict_oom_score_adj = true
 [plugins.'io.containerd.cri.v1.runtime'.cni]
+use_internal_loopback = true
 bin_dirs = ['{folder}/cni/bin']
 conf_dir = '{folder}/cni/conf'
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]

@@ -10,10 +10,11 @@
 //!
 //! `tests/kubernetes/build.sh` builds the programs once. A cluster takes some 5 s to start; tests of
 //! one program that run at the same time [share](Cluster::shared) it, each with its own driver.
-//! Everything listens on 127.0.0.1, on ports that were free. Pods use the host's network.
+//! Everything listens on 127.0.0.1, on ports that were free. Pods have the host's network, or none.
 
 mod components;
 mod configuration;
+mod deployment;
 mod kubectl;
 mod leftovers;
 
@@ -106,11 +107,16 @@ impl Cluster {
         self.built.join("manifests")
     }
 
+    /// The folder of the cluster's programs, `kubectl` among them.
+    pub fn programs(&self) -> PathBuf {
+        self.built.join("bin")
+    }
+
     /// A program of the cluster's, to run in the node's mount namespace.
     fn program(&self, name: &str) -> Command {
-        let mut command = self.node.inside(self.built.join("bin").join(name));
+        let mut command = self.node.inside(self.programs().join(name));
         let path = std::env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{}:{path}", self.built.join("bin").display()));
+        command.env("PATH", format!("{}:{path}", self.programs().display()));
         command
     }
 

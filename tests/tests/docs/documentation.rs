@@ -191,7 +191,6 @@ fn each_way_to_install_volhost_installs_the_list_of_shipped_plugins() {
     for (page, path) in [
         ("deploy/install.sh", "$prefix/lib/volhost/shipped-plugins.sha256"),
         ("docs/csi-serve.md", "/usr/local/lib/volhost/shipped-plugins.sha256"),
-        ("docs/csi-serve.md", "`/lib/volhost/shipped-plugins.sha256`"),
         ("docs/grants.md", "`../lib/volhost/shipped-plugins.sha256`"),
     ] {
         assert!(read(page).unwrap().contains(path), "{page} does not name {path}");

@@ -11,6 +11,7 @@
 
 mod controller;
 mod controllers;
+mod demo;
 mod deploy;
 mod kit;
 mod node_agent;

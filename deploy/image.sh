@@ -1,0 +1,117 @@
+#!/bin/sh
+# Makes a container image of what was built, and prints its path: an archive that docker, podman and
+# containerd load. `make image` runs it.
+#
+#   deploy/image.sh [--from DIR] [--out DIR] [--fast]
+#
+# --from DIR  where cargo put the programs [default: target/release]
+# --out DIR   the folder of the archive, volhost-image.tar [default: target]
+# --fast      compress little
+#
+# The image has what `make install` installs and the programs that volhost runs (blkid, mkfs, fsck
+# and so on), from Debian packages; no shell and no package manager. These are unpacked once, to
+# volhost-image-root.tar beside the archive: delete that file to have newer ones.
+set -eu
+
+from=target/release
+out=target
+level=6
+
+fail() { echo "image: $*" >&2; exit 1; }
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --fast) level=1; shift; continue ;;
+    --from | --out) [ $# -ge 2 ] || fail "$1 needs a folder" ;;
+    *) fail "unknown option $1; see the head of deploy/image.sh" ;;
+    esac
+    case $1 in
+    --from) from=$2 ;;
+    --out) out=$2 ;;
+    esac
+    shift 2
+done
+command -v mmdebstrap >/dev/null || fail "there is no mmdebstrap: apt-get install mmdebstrap"
+[ "$(id -u)" = 0 ] || fail "only root can make the files of an image"
+
+from=$(realpath -m "$from")
+mkdir -p "$out"
+out=$(realpath "$out")
+cd "$(dirname "$0")/.."
+
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+[ -n "$version" ] || fail "Cargo.toml has no version of the workspace"
+architecture=$(dpkg --print-architecture)
+# As long as the source and the packages are the same, the image is.
+epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date -r Cargo.toml +%s)}
+
+work=$(mktemp -d "$out/image.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+umask 022
+
+# What volhost runs, and the library that its programs need.
+packages=util-linux,mount,e2fsprogs,xfsprogs,btrfs-progs,fuse3,libgcc-s1,ca-certificates
+root=$out/volhost-image-root.tar
+if [ ! -e "$root" ]; then
+    set --
+    for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
+        [ ! -s "$file" ] || set -- "$@" "$file"
+    done
+    mmdebstrap --quiet --mode=root --variant=extract --include=$packages bookworm "$work/root.tar" "$@" ||
+        fail "the packages could not be unpacked"
+    mv "$work/root.tar" "$root"
+fi
+
+mkdir "$work/root"
+tar -C "$work/root" -xf "$root"
+# Manuals; and what only xfs_scrub needs, which volhost does not run.
+for part in share/doc share/man share/locale share/bash-completion share/i18n lib/python3* lib/*/libicu* sbin/xfs_scrub; do
+    # Unquoted: patterns.
+    rm -rf "$work/root/usr"/$part
+done
+rm -rf "$work/root/var/lib/apt" "$work/root/var/cache" "$work/root/var/log" "$work/root/dev"
+mkdir -p "$work/root/dev" "$work/root/proc" "$work/root/sys" "$work/root/run" "$work/root/var/log" "$work/root/var/cache"
+deploy/install.sh --from "$from" --destdir "$work/root"
+rm -rf "$work/root/usr/local/share"
+
+mkdir -p "$work/image/blobs/sha256"
+blob() { # FILE: moved to where it is found by its digest, which is printed.
+    digest=$(sha256sum "$1" | cut -d' ' -f1)
+    mv "$1" "$work/image/blobs/sha256/$digest"
+    echo "$digest"
+}
+archive() { # FOLDER FILE
+    tar -C "$1" --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --format=gnu -cf "$2" .
+}
+size() { stat -c %s "$work/image/blobs/sha256/$1"; }
+
+archive "$work/root" "$work/layer.tar"
+content=$(sha256sum "$work/layer.tar" | cut -d' ' -f1)
+gzip -n -$level "$work/layer.tar"
+layer=$(blob "$work/layer.tar.gz")
+
+cat >"$work/config.json" <<END
+{"architecture": "$architecture", "os": "linux", "created": "$(date -u -d "@$epoch" +%Y-%m-%dT%H:%M:%SZ)",
+ "config": {"Entrypoint": ["/usr/local/bin/volhostd"], "Env": ["PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+            "Labels": {"org.opencontainers.image.version": "$version"}},
+ "rootfs": {"type": "layers", "diff_ids": ["sha256:$content"]}}
+END
+config=$(blob "$work/config.json")
+cat >"$work/manifest.json" <<END
+{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+ "config": {"mediaType": "application/vnd.oci.image.config.v1+json", "digest": "sha256:$config", "size": $(size "$config")},
+ "layers": [{"mediaType": "application/vnd.oci.image.layer.v1.tar+gzip", "digest": "sha256:$layer", "size": $(size "$layer")}]}
+END
+manifest=$(blob "$work/manifest.json")
+cat >"$work/image/index.json" <<END
+{"schemaVersion": 2, "manifests": [{"mediaType": "application/vnd.oci.image.manifest.v1+json",
+ "digest": "sha256:$manifest", "size": $(size "$manifest"),
+ "annotations": {"io.containerd.image.name": "docker.io/library/volhost:$version", "org.opencontainers.image.ref.name": "$version"}}]}
+END
+echo '{"imageLayoutVersion": "1.0.0"}' >"$work/image/oci-layout"
+# The list of an older docker, which does not read the index.
+echo "[{\"Config\": \"blobs/sha256/$config\", \"RepoTags\": [\"volhost:$version\"], \"Layers\": [\"blobs/sha256/$layer\"]}]" \
+    >"$work/image/manifest.json"
+archive "$work/image" "$work/volhost-image.tar"
+mv "$work/volhost-image.tar" "$out/volhost-image.tar"
+echo "$out/volhost-image.tar"

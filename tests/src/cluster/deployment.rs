@@ -1,0 +1,69 @@
+//! Manifests of `deploy` on the cluster's node, as an operator applies them.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{Cluster, IMAGE, NODE};
+use crate::artifacts::workspace;
+
+/// What manifests call the kubelet's folder, and the folders of the host.
+const KUBELET: &str = "/var/lib/kubelet";
+const STATE: &str = "/var/lib/volhost-";
+
+impl Cluster {
+    /// Loads a container image into containerd: a node usually has it from a registry.
+    ///
+    /// # Panics
+    /// When containerd refuses it.
+    pub fn load_image(&self, archive: &Path) {
+        self.ctr(&["images", "import", "--local", &archive.display().to_string()]);
+    }
+
+    /// Gives the one image of the cluster another name.
+    ///
+    /// # Panics
+    /// When containerd refuses it.
+    pub fn name_image(&self, name: &str) {
+        self.ctr(&["images", "tag", "--force", IMAGE, name]);
+    }
+
+    /// The objects of a folder of `deploy`, for this cluster: it has no network for pods, so they
+    /// have the host's, and reach the API server at its own address; and its node's folders are
+    /// below the test's own.
+    ///
+    /// # Panics
+    /// When kubectl does not understand the folder.
+    pub fn objects_of(&self, folder: &str) -> Vec<Value> {
+        let folder = workspace().join("deploy").join(folder).display().to_string();
+        let manifest = self.kubectl(&["kustomize", &folder]);
+        let objects = self.kubectl_with(&["create", "--dry-run=client", "-o", "json", "-f", "-"], &manifest);
+        let objects = serde_json::Deserializer::from_str(&objects).into_iter::<Value>();
+        let mut objects: Vec<Value> = objects.map(|object| object.expect("kubectl prints JSON")).collect();
+        objects.iter_mut().for_each(|object| self.adapt(object));
+        objects
+    }
+
+    fn adapt(&self, object: &mut Value) {
+        let Some(pod) = object.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut) else { return };
+        pod.insert("hostNetwork".to_owned(), json!(true));
+        for container in pod.get_mut("containers").and_then(Value::as_array_mut).into_iter().flatten() {
+            let mut variables = container["env"].as_array().cloned().unwrap_or_default();
+            for (name, value) in [
+                ("KUBERNETES_SERVICE_HOST", NODE.to_owned()),
+                ("KUBERNETES_SERVICE_PORT", self.ports.apiserver.to_string()),
+            ] {
+                variables.push(json!({ "name": name, "value": value }));
+            }
+            container["env"] = Value::Array(variables);
+        }
+        for volume in pod.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten() {
+            let Some(path) = volume.pointer_mut("/hostPath/path") else { continue };
+            if let Some(rest) = path.as_str().and_then(|path| path.strip_prefix(STATE)) {
+                *path = json!(format!("{}/{rest}", self.folder().display()));
+            }
+        }
+        let text = object.to_string().replace(KUBELET, &self.kubelet().display().to_string());
+        *object = serde_json::from_str(&text).expect("it was JSON");
+    }
+}
