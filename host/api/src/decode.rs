@@ -168,6 +168,8 @@ impl TryFrom<pb::Volume> for VolumeView {
             container_mounts: volume.container_mounts.into_iter().map(Into::into).collect(),
             made_of: volume.made_of,
             pending_edit: volume.pending_edit,
+            size: volume.size_bytes,
+            refused_size: volume.refused_size_bytes,
         })
     }
 }

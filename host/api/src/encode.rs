@@ -140,6 +140,8 @@ impl From<VolumeView> for pb::Volume {
             container_mounts: volume.container_mounts.into_iter().map(Into::into).collect(),
             made_of: volume.made_of,
             pending_edit: volume.pending_edit,
+            size_bytes: volume.size,
+            refused_size_bytes: volume.refused_size,
         }
     }
 }

@@ -4,10 +4,14 @@
 //! |---|---|
 //! | `connection` | the configuration, and one connection for all requests and watches |
 //! | `events` | events on objects |
+//! | [`claims`] | the status of claims whose volumes grow |
+//! | [`quantity`] | sizes as Kubernetes writes them |
 #![forbid(unsafe_code)]
 
+pub mod claims;
 mod connection;
 mod events;
+pub mod quantity;
 
 pub use connection::{ConnectionError, configuration, connect};
 pub use events::Events;

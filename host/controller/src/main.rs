@@ -18,7 +18,7 @@
 //! | [`caches`], [`cache`] | the objects of the cluster, kept by watches |
 //! | [`queue`] | which object is next, and when one that failed is tried again |
 //! | [`lease`], [`journal`] | which replica works, and which volumes it may have begun to create |
-//! | [`access`], [`quantity`], [`finalizers`] | access modes, sizes and lists of finalizers |
+//! | [`access`], [`finalizers`] | access modes, and lists of finalizers |
 //! | [`provision`] | claims to volumes, and the end of volumes |
 //! | [`attach`] | VolumeAttachments |
 //! | [`resize`], [`modify`] | claims that ask for more, or name another VolumeAttributesClass |
@@ -39,7 +39,6 @@ mod lease;
 mod modify;
 mod probe;
 mod provision;
-mod quantity;
 mod queue;
 mod resize;
 mod run;

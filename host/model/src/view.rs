@@ -156,6 +156,13 @@ pub struct VolumeView {
     /// next mount; empty when none was.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub pending_edit: String,
+    /// The size of its storage in bytes, as the file system has been grown to; none when it is not
+    /// known, or has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// The size in bytes that its plugin refuses to give it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_size: Option<u64>,
     /// How full it is, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Box<UsageView>>,

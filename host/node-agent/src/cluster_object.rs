@@ -7,6 +7,8 @@ use sha2::{Digest as _, Sha256};
 use volhost_model::text::lower_hex;
 use volhost_objects::{Kind, Object, ObjectContent, ObjectKey, PersistentVolumeObject, parse};
 
+use crate::growth::ClaimGrowth;
+
 /// Where objects come from, in messages.
 const ORIGIN: &str = "API server";
 
@@ -19,6 +21,8 @@ pub(crate) struct ClusterObject {
     pub(crate) text: String,
     /// As the daemon will read it, or why it cannot.
     pub(crate) object: Result<Arc<Object>, String>,
+    /// How a claim's volume grows; none for one that has grown, and for other kinds.
+    pub(crate) growth: Option<ClaimGrowth>,
 }
 
 impl std::fmt::Debug for ClusterObject {
@@ -34,6 +38,7 @@ impl ClusterObject {
         object.metadata.managed_fields = None;
         let name = object.metadata.name.clone()?;
         let namespace = object.metadata.namespace.clone().unwrap_or_default();
+        let growth = (kind == Kind::PersistentVolumeClaim).then(|| ClaimGrowth::of(&object)).flatten();
         let (uid, version) = (object.metadata.uid.clone(), object.metadata.resource_version.clone());
         // A list has them once, for all its items.
         object.types =
@@ -54,6 +59,7 @@ impl ClusterObject {
             resource_version: version.unwrap_or_default(),
             text,
             object: parsed,
+            growth,
         })
     }
 

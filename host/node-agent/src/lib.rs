@@ -29,6 +29,7 @@
 //! | `daemon` | calls of the daemon |
 //! | `mirror` | carries out plans |
 //! | `in_use` | `status.volumesInUse` of the node |
+//! | `growth` | the status of claims whose volumes have grown |
 //! | `csi_node` | the CSINode, and the labels of topology |
 //! | `events` | events on pods |
 //! | `tokens` | tokens of service accounts |
@@ -39,6 +40,7 @@ mod csi_node;
 mod daemon;
 mod error;
 mod events;
+mod growth;
 mod in_use;
 mod known;
 mod mirror;

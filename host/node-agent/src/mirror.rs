@@ -14,6 +14,7 @@ use volhost_objects::{Kind, Object, ObjectKey};
 
 use crate::cluster_object::ClusterObject;
 use crate::daemon::{CallError, Daemon};
+use crate::growth::ClaimGrowth;
 use crate::known::{Known, News, WHOLE_KINDS};
 use crate::plan::{Held, HeldObjects, Plan, Planner, Step};
 use crate::refusals::Refusals;
@@ -61,6 +62,7 @@ pub(crate) struct Mirror {
     news: mpsc::UnboundedReceiver<News>,
     events: Events,
     pods: PodReferences,
+    growing: watch::Sender<Vec<ClaimGrowth>>,
     /// The last event about each object that waits or cannot be used: it is published once.
     reported: BTreeMap<ObjectKey, String>,
     /// Since when pods wait.
@@ -95,9 +97,15 @@ impl Mirror {
             news,
             events,
             pods,
+            growing: watch::Sender::default(),
             reported: BTreeMap::new(),
             waiting: BTreeMap::new(),
         }
+    }
+
+    /// The claims that wait for this node to grow their volumes.
+    pub(crate) fn growing(&self) -> watch::Receiver<Vec<ClaimGrowth>> {
+        self.growing.subscribe()
     }
 
     /// Keeps the daemon as the API server has it, until the daemon is lost.
@@ -143,6 +151,13 @@ impl Mirror {
         in_use: &BTreeSet<String>,
     ) -> Result<Option<Instant>, Status> {
         self.pods.set(&self.known);
+        let claims = self.known.of_kind(Kind::PersistentVolumeClaim);
+        let growing: Vec<ClaimGrowth> = claims.filter_map(|claim| claim.growth.clone()).collect();
+        self.growing.send_if_modified(|known| {
+            let is_new = *known != growing;
+            *known = growing;
+            is_new
+        });
         loop {
             let planner = Planner { known: &self.known, held: &session.held, in_use, node: &self.node };
             let mut plan = planner.plan();

@@ -17,7 +17,7 @@ use crate::daemon::{CallError, Daemon};
 use crate::error::AgentError;
 use crate::mirror::{Mirror, PodReferences};
 use crate::watches::{Connect, KnownNode};
-use crate::{csi_node, events, in_use, tokens, watches};
+use crate::{csi_node, events, growth, in_use, tokens, watches};
 
 /// How long after the end of a session the daemon is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -90,11 +90,13 @@ impl SessionParts {
             Err(CallError::Refused(why)) => warn!(node, "start the daemon with --controller-attaches: {why}"),
             Err(CallError::Lost(status)) => return Err(status),
         }
+        let growing = mirror.growing();
         info!(node, "a session with the daemon begins");
         tokio::try_join!(
             mirror.keep(daemon, in_use),
             in_use::report(client, node, daemon, &set_in_use),
             events::publish(daemon, pods, events),
+            growth::report(client, daemon, events, growing),
             tokens::issue(client, daemon),
             csi_node::report(client, node, daemon, known.clone()),
             keep_labels(daemon, labels),

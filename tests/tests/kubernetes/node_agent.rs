@@ -302,12 +302,13 @@ apiVersion: storage.k8s.io/v1
 kind: StorageClass
 metadata: {{ name: {name} }}
 provisioner: {driver}
-parameters: {{ csi.storage.k8s.io/fstype: ext4, folder: {} }}
+allowVolumeExpansion: true
+parameters: {{ csi.storage.k8s.io/fstype: xfs, folder: {} }}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {{ name: {name} }}
-spec: {{ accessModes: [ReadWriteOnce], storageClassName: {name}, resources: {{ requests: {{ storage: 16Mi }} }} }}
+spec: {{ accessModes: [ReadWriteOnce], storageClassName: {name}, resources: {{ requests: {{ storage: 320Mi }} }} }}
 ",
         disk.display()
     ));
@@ -320,8 +321,11 @@ spec: {{ accessModes: [ReadWriteOnce], storageClassName: {name}, resources: {{ r
     assert_eq!(get(&["node", "agent-csi"], ".metadata.labels.agent-disk\\.test/node"), "here");
     let uid = node.pod(name, &format!("[{{ name: vdata, persistentVolumeClaim: {{ claimName: {name} }} }}]"));
     let volume = || get(&["pvc", name], ".spec.volumeName");
-    let mounted = || node.file(&uid, "kubernetes.io~csi", &format!("{}/lost+found", volume())).exists();
-    assert!(eventually(mounted), "{}", known(&node));
+    let is_mounted = |node: &AgentNode| {
+        let volume = format!("kubernetes.io~csi/{}", volume());
+        node.node.all_mounts().iter().any(|mount| mount.point.ends_with(&volume))
+    };
+    assert!(eventually(|| is_mounted(&node)), "{}", known(&node));
     let in_use = || get(&["node", "agent-csi"], ".status.volumesInUse[*]");
     assert!(in_use().starts_with(&format!("kubernetes.io/csi/{driver}^")), "{}", in_use());
     let attachments =
@@ -334,8 +338,19 @@ spec: {{ accessModes: [ReadWriteOnce], storageClassName: {name}, resources: {{ r
     node.node.start();
     node.start_agent();
     assert!(eventually(|| node.log().matches("the daemon has all pods").count() >= 2), "{}", known(&node));
-    assert!(node.file(&uid, "kubernetes.io~csi", &format!("{}/lost+found", volume())).exists());
+    assert!(is_mounted(&node));
     assert!(!attachments().is_empty(), "{}", known(&node));
+
+    // It grows while it is used, and its claim says so.
+    cluster.kubectl(&["patch", "pvc", name, "-p", r#"{"spec":{"resources":{"requests":{"storage":"512Mi"}}}}"#]);
+    let status = || get(&["pvc", name], ".status.capacity.storage");
+    assert!(eventually(|| status() == "512Mi"), "{}\n{}", get(&["pvc", name], ".status"), known(&node));
+    assert_eq!(
+        get(&["pvc", name], ".status.conditions") + &get(&["pvc", name], ".status.allocatedResourceStatuses"),
+        ""
+    );
+    let space = rustix::fs::statvfs(node.file(&uid, "kubernetes.io~csi", &volume())).unwrap();
+    assert!(space.f_blocks * space.f_frsize > 400 << 20, "{} blocks", space.f_blocks);
 
     // While the volume cannot be unmounted, it stays attached, though the pod is gone.
     let busy = node.file(&uid, "kubernetes.io~csi", &format!("{}/busy", volume()));

@@ -194,6 +194,8 @@ pub(crate) fn volume(pod: &str, name: &str, state: VolumeState) -> VolumeView {
         container_mounts: Vec::new(),
         made_of: Vec::new(),
         pending_edit: String::new(),
+        size: None,
+        refused_size: None,
     }
 }
 

@@ -14,7 +14,7 @@ use super::failure::ProvisionError;
 use super::secrets::{self, FS_TYPE, PREFIX};
 use super::topology;
 use crate::access;
-use crate::quantity;
+use volhost_cluster_client::quantity;
 
 /// Who made the volume.
 pub(crate) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";

@@ -7,8 +7,8 @@ use volhost_proto::csi::VolumeContentSource;
 use volhost_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
 
 use crate::caches::Caches;
-use crate::quantity;
 use crate::snapshots::{self, VolumeSnapshot, VolumeSnapshotContent};
+use volhost_cluster_client::quantity;
 
 /// Why a source cannot be used now.
 #[derive(Debug, Error)]

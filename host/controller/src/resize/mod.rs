@@ -28,10 +28,11 @@ use crate::caches::Caches;
 use crate::driver::{Can, Driver};
 use crate::finalizers::FIELD_MANAGER;
 use crate::provision::{ClaimKey, read_secret};
-use crate::quantity;
 use failure::ResizeError;
 use target::{Target, target};
 use volhost_cluster_client::Events;
+use volhost_cluster_client::claims::grown;
+use volhost_cluster_client::quantity;
 
 /// The size before the node has grown the file system: the kubelet reads it.
 const SIZE_BEFORE: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
@@ -103,7 +104,7 @@ impl Resizer {
             let note = "Require file system resize of volume on node";
             self.events.normal(&object, "FileSystemResizeRequired", note);
         } else {
-            self.patch_status(key, &status::grown(has)).await.map_err(ResizeError::Write)?;
+            self.patch_status(key, &grown(has)).await.map_err(ResizeError::Write)?;
             self.events.normal(&object, "VolumeResizeSuccessful", "Resize volume succeeded");
         }
         Ok(())
@@ -161,7 +162,7 @@ impl Resizer {
 
     /// The volume has the size; the claim's status does not say so yet.
     async fn leave_to_the_node(&self, key: &ClaimKey, claim: &PersistentVolumeClaim, bytes: u64) -> bool {
-        let status = if self.driver.node_expands() { status::waiting_for_node(bytes) } else { status::grown(bytes) };
+        let status = if self.driver.node_expands() { status::waiting_for_node(bytes) } else { grown(bytes) };
         if status::is_already(claim, &status) {
             return true;
         }

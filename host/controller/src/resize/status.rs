@@ -2,11 +2,8 @@
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::{Value, json};
-
-use crate::quantity;
-
-const RESIZING: &str = "Resizing";
-const ON_NODE: &str = "FileSystemResizePending";
+use volhost_cluster_client::claims::{RESIZE_PENDING, RESIZING, condition, without};
+use volhost_cluster_client::quantity;
 
 /// The driver grows the volume.
 pub(super) fn growing(claim: &PersistentVolumeClaim, to: u64) -> Value {
@@ -39,17 +36,7 @@ pub(super) fn waiting_for_node(bytes: u64) -> Value {
     json!({
         "allocatedResources": { "storage": quantity::of_bytes(bytes) },
         "allocatedResourceStatuses": { "storage": "NodeResizePending" },
-        "conditions": [condition(ON_NODE), without(RESIZING)],
-    })
-}
-
-/// All is done.
-pub(super) fn grown(bytes: u64) -> Value {
-    json!({
-        "capacity": { "storage": quantity::of_bytes(bytes) },
-        "allocatedResources": { "storage": quantity::of_bytes(bytes) },
-        "allocatedResourceStatuses": null,
-        "conditions": [without(RESIZING), without(ON_NODE)],
+        "conditions": [condition(RESIZE_PENDING), without(RESIZING)],
     })
 }
 
@@ -64,12 +51,4 @@ pub(super) fn is_already(claim: &PersistentVolumeClaim, status: &Value) -> bool 
         };
         status.get(field).is_none_or(|wanted| *wanted == has)
     })
-}
-
-fn condition(kind: &str) -> Value {
-    json!({ "type": kind, "status": "True", "lastTransitionTime": jiff::Timestamp::now().round(jiff::Unit::Second).ok() })
-}
-
-fn without(kind: &str) -> Value {
-    json!({ "type": kind, "$patch": "delete" })
 }

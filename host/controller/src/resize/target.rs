@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
-use crate::quantity;
+use volhost_cluster_client::quantity;
 
 /// Who has to act, and the size in bytes.
 #[derive(Debug, PartialEq, Eq)]

@@ -152,6 +152,8 @@ impl Core {
             since: wanted.map(|wanted| wanted.since).or_else(|| mount.map(|mount| mount.since)).unwrap_or_default(),
             ready_at: mount.and_then(|mount| mount.ready_at),
             failure: activity.failure().or_else(|| self.kept_for(uid, wanted, mount)),
+            size: self.actual.get(name).and_then(|volume| volume.size),
+            refused_size: self.actual.get(name).and_then(|volume| volume.refused_size),
             pending_edit: wanted.and_then(|wanted| wanted.pending_edit.clone()).unwrap_or_default(),
             retry_at: activity.retry_at(),
             failures: activity.failed.map_or(0, |failed| failed.failures),
@@ -494,5 +496,7 @@ fn empty_view(state: VolumeState) -> VolumeView {
         container_mounts: Vec::new(),
         made_of: Vec::new(),
         pending_edit: String::new(),
+        size: None,
+        refused_size: None,
     }
 }
