@@ -28,7 +28,9 @@ impl ModifyError {
     /// The claim's `modifyVolumeStatus`.
     pub(super) fn status(&self) -> &'static str {
         match self {
-            Self::Class(_) => "Pending",
+            // Its driver never changes.
+            Self::Class(AttributesError::OtherDriver { .. }) => "Infeasible",
+            Self::Class(AttributesError::NoClass(_)) => "Pending",
             Self::Call { source } if matches!(source.code(), Code::InvalidArgument | Code::OutOfRange) => "Infeasible",
             Self::Call { .. } | Self::Write(_) => "InProgress",
         }
