@@ -18,7 +18,7 @@ OUT = $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 PLUGIN_BUILD = $(OUT)/volhost-plugin-build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries build install deb image plugins fixtures demo cluster-demo build-tests test miri bench instructions fuzz lint fmt deny book docs semver semver-baseline clean
+.PHONY: help setup binaries build install deb image plugins fixtures demo cluster-demo e2e build-tests test miri bench instructions fuzz lint fmt deny book docs semver semver-baseline clean
 
 help: ## list the commands
 	@echo "volhost: make COMMAND"
@@ -67,6 +67,13 @@ cluster-demo: plugins ## see a stock Kubernetes use a plugin's volumes, as root;
 	@deploy/setup.sh --cluster
 	deploy/image.sh --fast --from $(OUT) --out $(TARGET)
 	@$(OUT)/cluster-demo $(TARGET)/volhost-image.tar
+
+e2e: BUILD += -p volhost-tests
+e2e: plugins ## run Kubernetes' own tests of storage drivers, as root, in 15 minutes: FOCUS=REGEX, SKIP=REGEX
+	@deploy/setup.sh --cluster
+	@tests/kubernetes/build.sh --e2e
+	deploy/image.sh --fast --from $(OUT) --out $(TARGET)
+	@$(OUT)/cluster-e2e $(TARGET)/volhost-image.tar $(TARGET)/e2e "$(FOCUS)" "$(SKIP)"
 
 # The binaries too: end-to-end tests start them, and cargo builds for a test only those of its own package.
 build-tests: BUILD := --workspace --bins --tests

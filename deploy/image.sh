@@ -41,7 +41,6 @@ cd "$(dirname "$0")/.."
 
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 [ -n "$version" ] || fail "Cargo.toml has no version of the workspace"
-architecture=$(dpkg --print-architecture)
 # As long as the source and the packages are the same, the image is.
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date -r Cargo.toml +%s)}
 
@@ -74,44 +73,6 @@ mkdir -p "$work/root/dev" "$work/root/proc" "$work/root/sys" "$work/root/run" "$
 deploy/install.sh --from "$from" --destdir "$work/root"
 rm -rf "$work/root/usr/local/share"
 
-mkdir -p "$work/image/blobs/sha256"
-blob() { # FILE: moved to where it is found by its digest, which is printed.
-    digest=$(sha256sum "$1" | cut -d' ' -f1)
-    mv "$1" "$work/image/blobs/sha256/$digest"
-    echo "$digest"
-}
-archive() { # FOLDER FILE
-    tar -C "$1" --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --format=gnu -cf "$2" .
-}
-size() { stat -c %s "$work/image/blobs/sha256/$1"; }
-
-archive "$work/root" "$work/layer.tar"
-content=$(sha256sum "$work/layer.tar" | cut -d' ' -f1)
-gzip -n -$level "$work/layer.tar"
-layer=$(blob "$work/layer.tar.gz")
-
-cat >"$work/config.json" <<END
-{"architecture": "$architecture", "os": "linux", "created": "$(date -u -d "@$epoch" +%Y-%m-%dT%H:%M:%SZ)",
- "config": {"Entrypoint": ["/usr/local/bin/volhostd"], "Env": ["PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
-            "Labels": {"org.opencontainers.image.version": "$version"}},
- "rootfs": {"type": "layers", "diff_ids": ["sha256:$content"]}}
-END
-config=$(blob "$work/config.json")
-cat >"$work/manifest.json" <<END
-{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
- "config": {"mediaType": "application/vnd.oci.image.config.v1+json", "digest": "sha256:$config", "size": $(size "$config")},
- "layers": [{"mediaType": "application/vnd.oci.image.layer.v1.tar+gzip", "digest": "sha256:$layer", "size": $(size "$layer")}]}
-END
-manifest=$(blob "$work/manifest.json")
-cat >"$work/image/index.json" <<END
-{"schemaVersion": 2, "manifests": [{"mediaType": "application/vnd.oci.image.manifest.v1+json",
- "digest": "sha256:$manifest", "size": $(size "$manifest"),
- "annotations": {"io.containerd.image.name": "docker.io/library/volhost:$version", "org.opencontainers.image.ref.name": "$version"}}]}
-END
-echo '{"imageLayoutVersion": "1.0.0"}' >"$work/image/oci-layout"
-# The list of an older docker, which does not read the index.
-echo "[{\"Config\": \"blobs/sha256/$config\", \"RepoTags\": [\"volhost:$version\"], \"Layers\": [\"blobs/sha256/$layer\"]}]" \
-    >"$work/image/manifest.json"
-archive "$work/image" "$work/volhost-image.tar"
-mv "$work/volhost-image.tar" "$out/volhost-image.tar"
+SOURCE_DATE_EPOCH=$epoch deploy/oci-archive.sh "$work/root" "$out/volhost-image.tar" "volhost:$version" \
+    '{"Entrypoint": ["/usr/local/bin/volhostd"], "Env": ["PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]}' $level
 echo "$out/volhost-image.tar"

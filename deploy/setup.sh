@@ -132,6 +132,7 @@ fi
 # --- Kubernetes: a control plane and a node ---
 
 [ $CLUSTER = no ] || tests/kubernetes/build.sh
+[ $TESTS = no ] || tests/kubernetes/build.sh --e2e
 
 # --- A guest with another kernel ---
 

@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
-# Builds a Kubernetes node and control plane for the tests, once: Kubernetes, etcd, containerd and an
-# image, from Go modules and Debian packages.
+# Builds a Kubernetes node and control plane for the tests, once: Kubernetes, its end-to-end tests,
+# etcd, containerd and images, from Go modules and Debian packages.
 #
 #   tests/kubernetes/build.sh            builds what is missing: 7 minutes on 2 processors, 2 GB of disk
+#   tests/kubernetes/build.sh --e2e      Kubernetes' end-to-end tests, too: 5 minutes more
 #   tests/kubernetes/build.sh --where    prints the folder of the result, and builds nothing
 #
 # The result does not depend on the checkout. It is kept in VOLHOST_CI_CACHE (~/.cache/volhost-ci):
-#   bin/         kube-apiserver, kubelet, kubectl, etcd, containerd, runc, ...
+#   bin/         kube-apiserver, kubelet, kubectl, etcd, containerd, runc, e2e.test, ginkgo, ...
 #   pki/         certificates for 127.0.0.1, of this machine alone
 #   manifests/   custom resources of snapshots, and the permissions that upstream's sidecars need
 #   image.tar    localhost/busybox:1, which is the image of sandboxes, too
+#   agnhost.tar  localhost/agnhost:1, and the same without its command as
+#   debian.tar   localhost/debian:1: what the containers of Kubernetes' own tests run
 set -euo pipefail
 cd "$(dirname "$0")"
 
 VERSION=v1.36.0
 # Another recipe is another result.
-RECIPE=$(cat build.sh image.py modules/*/* | sha256sum | cut -c1-12)
+RECIPE=$(cat build.sh nsenter ../../deploy/oci-archive.sh modules/*/* | sha256sum | cut -c1-12)
 CACHE=${VOLHOST_CI_CACHE:-$HOME/.cache/volhost-ci}
 RESULT=$CACHE/kubernetes-$VERSION-$RECIPE
 
@@ -27,7 +30,9 @@ mkdir -p "$RESULT/bin" "$CACHE/bin"
 # Two that build at once would build it twice.
 exec 9>"$RESULT/lock"
 flock 9
-[ ! -e "$RESULT/complete" ] || exit 0
+wanted=complete
+[ "${1-}" != --e2e ] || wanted=complete-e2e
+[ ! -e "$RESULT/$wanted" ] || exit 0
 
 say() { echo "kubernetes: $*"; }
 
@@ -94,12 +99,19 @@ if ! [ -x "$RESULT/bin/runc" ]; then
     package runc
     install -m 755 "$unpacked/runc/usr/sbin/runc" "$RESULT/bin/runc"
 fi
+image() { # FOLDER FILE NAME CONFIG
+    SOURCE_DATE_EPOCH=0 ../../deploy/oci-archive.sh "$1" "$RESULT/$2" "$3" "$4" 1
+}
 if ! [ -e "$RESULT/image.tar" ]; then
     say "making the image"
     package busybox-static
-    python3 image.py "$unpacked/busybox-static/bin/busybox" "$RESULT/image.tar"
+    root=$unpacked/root
+    mkdir -p "$root"/{bin,tmp,etc,proc,sys,dev}
+    install "$unpacked/busybox-static/bin/busybox" "$root/bin/busybox"
+    for name in $("$root/bin/busybox" --list | grep -v '^busybox$'); do ln -s busybox "$root/bin/$name"; done
+    # A sandbox runs the image's own command: one that waits.
+    image "$root" image.tar localhost/busybox:1 '{"Cmd": ["sleep", "inf"], "Env": ["PATH=/bin"]}'
 fi
-
 # certificate NAME SUBJECT [SUBJECT-ALT-NAMES]
 certificate() {
     openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout "$1.key" -out "$1.csr" -subj "$2" 2>/dev/null
@@ -127,4 +139,39 @@ if ! [ -e "$RESULT/pki/sa.pub" ]; then
     )
 fi
 touch "$RESULT/complete"
+
+if [ "${1-}" = --e2e ]; then
+    program kubernetes github.com/onsi/ginkgo/v2/ginkgo
+    program kubernetes k8s.io/kubernetes/test/images/agnhost
+    if ! [ -x "$RESULT/bin/e2e.test" ]; then
+        say "building e2e.test"
+        (
+            cd modules/kubernetes
+            GOFLAGS=-mod=mod CGO_ENABLED=0 go test -c -buildvcs=false -trimpath -ldflags "-s -w $kubernetes" -o "$RESULT/bin/e2e.new" k8s.io/kubernetes/test/e2e
+            mv "$RESULT/bin/e2e.new" "$RESULT/bin/e2e.test"
+        )
+    fi
+    if ! [ -e "$RESULT/debian.tar" ]; then
+        say "making the images of Kubernetes' own tests"
+        root=$unpacked/debian
+        sources=()
+        for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
+            if [ -s "$file" ]; then sources+=("$file"); fi
+        done
+        mmdebstrap --quiet --mode=root --variant=extract \
+            --include=bash,coreutils,grep,sed,gawk,findutils,hostname,procps,mount,util-linux,e2fsprogs bookworm "$root" "${sources[@]}"
+        rm -rf "$root"/usr/share/{doc,man,locale,i18n} "$root/var" "$root/dev"
+        mkdir -p "$root"/{proc,sys,dev,run,var/tmp,mnt}
+        # Some tests count with `let`, which is no command of a plain shell.
+        ln -sf bash "$root/bin/sh"
+        ln -sf gawk "$root/usr/bin/awk"
+        echo 'root:x:0:0:root:/:/bin/sh' >"$root/etc/passwd"
+        install nsenter "$root/usr/bin/nsenter"
+        install "$RESULT/bin/agnhost" "$root/agnhost"
+        path='"Env": ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"]'
+        image "$root" agnhost.tar localhost/agnhost:1 "{\"Entrypoint\": [\"/agnhost\"], \"Cmd\": [\"pause\"], $path}"
+        image "$root" debian.tar localhost/debian:1 "{\"Cmd\": [\"sleep\", \"inf\"], $path}"
+    fi
+    touch "$RESULT/complete-e2e"
+fi
 say "complete: $RESULT"

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use tokio::signal::unix::{SignalKind, signal};
 use volhost_tests::artifacts::workspace;
-use volhost_tests::cluster::{Cluster, NODE};
+use volhost_tests::cluster::{Cluster, IMAGE, NODE};
 use volhost_tests::loop_devices::LoopDevices;
 use volhost_tests::wait::eventually;
 
@@ -64,7 +64,7 @@ fn show(image: &Path, interrupted: &Receiver<()>) {
 
     say("The driver: volhost's plugin `loop`, its node service and its controller. No sidecar.");
     demo.cluster.load_image(image);
-    demo.cluster.name_image("docker.io/library/busybox:1");
+    demo.cluster.name_image(IMAGE, "docker.io/library/busybox:1");
     demo.deploy();
     demo.kubectl(&["label", "node", NODE, "volhost.io/loop=true"]);
     demo.kubectl(&["-n", NAMESPACE, "rollout", "status", "daemonset/volhost-csi-node", "--timeout=180s"]);
@@ -91,7 +91,7 @@ fn show(image: &Path, interrupted: &Receiver<()>) {
         say("It is yours. In another terminal, as root:");
         println!(
             "  export KUBECONFIG={} PATH={}:$PATH",
-            demo.kubeconfig().display(),
+            demo.cluster.kubeconfig().display(),
             demo.cluster.programs().display()
         );
         println!(
@@ -129,8 +129,7 @@ impl Demo {
     /// Applies `deploy/csi`.
     fn deploy(&self) {
         println!("$ kubectl apply -k deploy/csi");
-        let objects: String = self.cluster.objects_of("csi").iter().map(|object| format!("---\n{object}\n")).collect();
-        print!("{}", self.cluster.kubectl_with(&["apply", "-f", "-"], &objects));
+        print!("{}", self.cluster.apply_objects(&self.cluster.objects_of("csi")));
     }
 
     /// Runs kubectl, and shows the command and what it says.
@@ -173,10 +172,6 @@ impl Demo {
         let devices = LoopDevices::below(self.cluster.node().folder());
         let over = self.images().into_iter().flat_map(|image| devices.over(&image));
         over.filter_map(|device| Some(device.strip_prefix("/dev/")?.to_owned())).collect()
-    }
-
-    fn kubeconfig(&self) -> PathBuf {
-        self.cluster.node().folder().join("admin.kubeconfig")
     }
 
     fn known(&self) -> String {

@@ -4,28 +4,71 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Cluster, IMAGE, NODE};
+use super::{Cluster, NODE};
 use crate::artifacts::workspace;
 
 /// What manifests call the kubelet's folder, and the folders of the host.
 const KUBELET: &str = "/var/lib/kubelet";
 const STATE: &str = "/var/lib/volhost-";
+/// The images of Kubernetes' own tests.
+const AGNHOST: &str = "localhost/agnhost:1";
+const DEBIAN: &str = "localhost/debian:1";
 
 impl Cluster {
     /// Loads a container image into containerd: a node usually has it from a registry.
     ///
     /// # Panics
-    /// When containerd refuses it.
+    /// When it does not exist, or containerd refuses it.
     pub fn load_image(&self, archive: &Path) {
+        // The command has another working folder.
+        let archive = archive.canonicalize().expect("the archive of an image");
         self.ctr(&["images", "import", "--local", &archive.display().to_string()]);
     }
 
-    /// Gives the one image of the cluster another name.
+    /// Gives an image of the cluster another name.
     ///
     /// # Panics
     /// When containerd refuses it.
-    pub fn name_image(&self, name: &str) {
-        self.ctr(&["images", "tag", "--force", IMAGE, name]);
+    pub fn name_image(&self, image: &str, name: &str) {
+        self.ctr(&["images", "tag", "--force", image, name]);
+    }
+
+    /// Loads what the containers of Kubernetes' own tests run, under the names of these images.
+    ///
+    /// # Panics
+    /// When it is not built, or containerd refuses it.
+    pub fn load_images_of_tests<'a>(&self, names: impl Iterator<Item = &'a str>) {
+        for archive in ["agnhost.tar", "debian.tar"] {
+            self.load_image(&self.built.join(archive));
+        }
+        for name in names {
+            // The only ones whose own command matters.
+            let image = if name.contains("agnhost") || name.contains("pause") { AGNHOST } else { DEBIAN };
+            self.name_image(image, name);
+        }
+    }
+
+    /// Applies `deploy/csi` with the image in this archive, and waits until the driver and its
+    /// controller run on the node.
+    ///
+    /// # Panics
+    /// When they do not.
+    pub fn deploy_csi(&self, image: &Path) {
+        self.load_image(image);
+        self.apply_objects(&self.objects_of("csi"));
+        self.kubectl(&["label", "node", NODE, "volhost.io/loop=true"]);
+        for what in ["daemonset/volhost-csi-node", "deployment/volhost-csi-controller"] {
+            self.kubectl(&["-n", "volhost-csi", "rollout", "status", what, "--timeout=180s"]);
+        }
+    }
+
+    /// Applies these objects. Returns what kubectl says.
+    ///
+    /// # Panics
+    /// When the API server refuses one.
+    pub fn apply_objects(&self, objects: &[Value]) -> String {
+        let manifest: String = objects.iter().map(|object| format!("---\n{object}\n")).collect();
+        self.kubectl_with(&["apply", "-f", "-"], &manifest)
     }
 
     /// The objects of a folder of `deploy`, for this cluster: it has no network for pods, so they

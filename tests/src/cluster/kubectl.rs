@@ -9,7 +9,7 @@ use crate::wait::{TIMEOUT, eventually};
 impl Cluster {
     fn kubectl_command(&self, arguments: &[&str]) -> Command {
         let mut command = self.program("kubectl");
-        command.env("KUBECONFIG", self.folder().join("admin.kubeconfig")).env("HOME", self.folder()).args(arguments);
+        command.env("KUBECONFIG", self.kubeconfig()).env("HOME", self.folder()).args(arguments);
         command
     }
 

@@ -112,6 +112,11 @@ impl Cluster {
         self.built.join("bin")
     }
 
+    /// The configuration of kubectl for an administrator.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder().join("admin.kubeconfig")
+    }
+
     /// A program of the cluster's, to run in the node's mount namespace.
     fn program(&self, name: &str) -> Command {
         let mut command = self.node.inside(self.programs().join(name));

@@ -169,7 +169,7 @@ pub(crate) fn deploy(cluster: &Cluster, folder: &str, arguments: &[&str]) {
 /// A kubeconfig file of this name for a service account.
 pub(crate) fn kubeconfig(cluster: &Cluster, name: &str, namespace: &str, account: &str) -> PathBuf {
     let token = cluster.kubectl(&["create", "token", account, "-n", namespace, "--duration=2h"]);
-    let admin = fs::read_to_string(cluster.node().folder().join("admin.kubeconfig")).unwrap();
+    let admin = fs::read_to_string(cluster.kubeconfig()).unwrap();
     let mut config: Value = serde_saphyr::from_str(&admin).unwrap();
     config["users"][0]["user"] = serde_json::json!({ "token": token.trim() });
     let path = cluster.node().folder().join(format!("{name}.kubeconfig"));
