@@ -56,7 +56,7 @@ mod volume_uses;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use changes::{Changes, Problem};
+pub use changes::{Changes, Problem, ProblemKind};
 pub use claim::{ClaimObject, DataSource};
 pub use error::ManifestError;
 pub use key::{DEFAULT_NAMESPACE, Kind, ObjectKey, Origin, derived_uid};

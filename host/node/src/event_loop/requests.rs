@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::oneshot;
-use volhost_core::{VolumeCounts, WaitFailure};
+use volhost_core::WaitFailure;
+use volhost_metrics::NodeCounts;
 use volhost_model::names::PodUid;
 use volhost_model::view::{
     ClaimView, ContainerMountView, DriverView, EventView, OperationView, PastOperationView, PersistentVolumeView,
@@ -14,7 +15,6 @@ use volhost_model::view::{
 };
 
 use super::manifest_text::Manifest;
-use volhost_objects::populate::SelinuxCounts;
 use volhost_objects::{ObjectKey, Problem};
 use volhost_volume_ops::forced::Forced;
 
@@ -267,8 +267,8 @@ pub enum Request {
     History(oneshot::Sender<Vec<PastOperationView>>),
     /// The claims and the PersistentVolumes.
     Claims(oneshot::Sender<Claims>),
-    /// The numbers of volumes and operations.
-    Counts(oneshot::Sender<(VolumeCounts, SelinuxCounts)>),
+    /// What the metrics count.
+    Counts(oneshot::Sender<NodeCounts>),
     /// Events after this sequence number, oldest first.
     Events {
         /// The last sequence number the caller has seen; 0 for all that are kept.
