@@ -1,5 +1,6 @@
 //! What an operator sees of a node from outside: figures, traces, log lines, the live view.
 
+mod alerts;
 mod collector;
 mod csi_figures;
 mod dashboard;
