@@ -64,7 +64,7 @@ pub use object::{Object, ObjectContent};
 pub use parse::{Parsed, parse};
 pub use persistent_volume::PersistentVolumeObject;
 pub use pod::PodObject;
-pub use pod_volume::{MountUse, PodVolume, VolumeUse};
+pub use pod_volume::{DeviceUse, MountUse, PodVolume, VolumeUse};
 pub use retained_bindings::{RetainedBindings, RetainedBindingsError};
 pub use storage_class::StorageClassObject;
 pub use store::{ObjectSource, ObjectStore, StoreEffects};

@@ -124,6 +124,7 @@ impl Fake {
                     path: format!("/r/{name}"),
                     read_only: false,
                     container_mounts: Vec::new(),
+                    container_devices: Vec::new(),
                 };
                 let volumes = if possibly { vec![volume("data"), volume("doubtful")] } else { vec![volume("data")] };
                 let _ = answer.send(known(&pod, &world).map(|()| volumes));

@@ -15,7 +15,7 @@ use volhost_model::view::{
 };
 
 use super::manifest_text::Manifest;
-use volhost_objects::{ObjectKey, Problem};
+use volhost_objects::{DeviceUse, ObjectKey, Problem};
 use volhost_volume_ops::forced::Forced;
 
 /// The mount that a forced unmount detaches.
@@ -155,6 +155,8 @@ pub struct MountedVolume {
     pub read_only: bool,
     /// Its mounts in containers, with absolute paths.
     pub container_mounts: Vec<ContainerMountView>,
+    /// Its devices in containers.
+    pub container_devices: Vec<DeviceUse>,
 }
 
 /// All lists at one moment.

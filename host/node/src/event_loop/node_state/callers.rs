@@ -70,7 +70,8 @@ impl NodeState {
                 Err(error) => reply(answer, Err(error)),
             },
             Request::MountedVolumes { pod, possibly, answer } => {
-                let volumes = |uid| queries::mounted_volumes(self.world.core(), &uid, possibly, &self.root);
+                let volumes =
+                    |uid| queries::mounted_volumes(self.world.core(), &self.sources, &uid, possibly, &self.root);
                 reply(answer, known(&pod).map(volumes));
             }
             Request::ExtraSupplementalGroups { pod, answer } => {
