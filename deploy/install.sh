@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what was built: programs, plugins, units, configuration, completions and manual pages.
+# Installs what was built: programs, plugins, units, configuration, completions, manual pages, a
+# Grafana dashboard and alerts for Prometheus.
 # `make install` and deploy/deb.sh run it.
 #
 #   deploy/install.sh [--from DIR] [--destdir DIR] [--prefix DIR]
@@ -72,6 +73,9 @@ done <"$list"
 put_text deploy/volhost.service "$prefix/lib/systemd/system/volhost.service"
 put_text deploy/volhost-docker.service "$prefix/lib/systemd/system/volhost-docker.service"
 put_text deploy/volhost-node-agent.service "$prefix/lib/systemd/system/volhost-node-agent.service"
+
+put 0644 deploy/grafana/volhost.json "$prefix/share/volhost/grafana/volhost.json"
+put 0644 deploy/prometheus/volhost.rules.yml "$prefix/share/volhost/prometheus/volhost.rules.yml"
 
 install -d -m 0755 "$destdir/etc/volhost" "$destdir/etc/volhost/manifests"
 if [ -e "$destdir/etc/volhost/config.toml" ]; then

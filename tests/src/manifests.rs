@@ -35,6 +35,14 @@ pub fn loop_volume(name: &str, image: &str, fs_type: &str, size: &str, more: &st
     )
 }
 
+/// A PersistentVolume of a CSI driver, with further fields of its `csi`, and the claim that is bound
+/// to it.
+pub fn csi_volume(driver: &str, name: &str, more: &str, mode: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: PersistentVolume\nmetadata: {{ name: {name} }}\nspec:\n  capacity: {{ storage: 32Mi }}\n  accessModes: [ReadWriteOnce]\n  volumeMode: {mode}\n  csi: {{ driver: {driver}, volumeHandle: {name}-id{more} }}\n---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{ name: {name}-claim }}\nspec:\n  accessModes: [ReadWriteOnce]\n  volumeMode: {mode}\n  resources: {{ requests: {{ storage: 1Mi }} }}\n  volumeName: {name}\n"
+    )
+}
+
 /// A pod whose one container uses a claim as a device.
 pub fn device_pod(name: &str, uid: &str, claim: &str) -> String {
     format!(

@@ -9,6 +9,7 @@ use volhost_node::event_loop::manifest_text::FieldValidation;
 use volhost_node::event_loop::requests::{
     AddedObject, AddedPod, ComparedObject, MountView, MountedVolume, PodSelector, RequestError,
 };
+use volhost_objects::DeviceUse;
 use volhost_volume_ops::stats::MeteredVolume;
 
 /// Reads the pod that a request names.
@@ -104,7 +105,13 @@ pub(super) fn mounted_volume(volume: MountedVolume) -> pb::MountedVolume {
         path: volume.path,
         read_only: volume.read_only,
         container_mounts: volume.container_mounts.into_iter().map(Into::into).collect(),
+        container_devices: volume.container_devices.into_iter().map(container_device).collect(),
     }
+}
+
+fn container_device(device: DeviceUse) -> pb::ContainerDevice {
+    let DeviceUse { container, index, device_path } = device;
+    pb::ContainerDevice { container, index, device_path }
 }
 
 /// An object that a request has added.

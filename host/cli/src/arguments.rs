@@ -146,7 +146,7 @@ pub(super) enum Command {
     Wait(WaitArguments),
     /// Print what a container runtime mounts for a pod, in its own words
     #[command(
-        after_help = "Waits until the pod's volumes are mounted, as `wait` does. Raw block volumes are not printed: `volhost describe volume` shows their devices.\n\nExamples:\n  podman run $(volhost mounts pod default/web) IMAGE\n  docker run $(volhost mounts pod default/web -c app -o docker) IMAGE\n  volhost mounts pod default/web -o oci"
+        after_help = "Waits until the pod's volumes are mounted, as `wait` does. Prints paths, and no content of a volume.\n\nExamples:\n  podman run $(volhost mounts pod default/web) IMAGE\n  docker run $(volhost mounts pod default/web -c app -o docker) IMAGE\n  volhost mounts pod default/web -o kube -f web.yaml | podman kube play -\n  volhost mounts pod default/web -o oci"
     )]
     Mounts(MountsArguments),
     /// Show events

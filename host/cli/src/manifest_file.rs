@@ -96,11 +96,11 @@ pub(super) fn read(file: &Path) -> Result<String, CliError> {
     })
 }
 
-/// The objects that a manifest names, in its order.
+/// The objects of a manifest in its order, those of lists too, each with its place for messages.
 ///
 /// # Errors
-/// [`CliError::Failed`] names the file, and the document that is no object.
-pub(super) fn objects(file: &Path, text: &str) -> Result<Vec<NamedObject>, CliError> {
+/// [`CliError::Failed`] names the file, if it is neither YAML nor JSON.
+pub(super) fn documents(file: &Path, text: &str) -> Result<Vec<(String, Value)>, CliError> {
     let documents: Vec<Value> = match serde_json::from_str(text) {
         Ok(document) => vec![document],
         Err(_) => {
@@ -108,22 +108,30 @@ pub(super) fn objects(file: &Path, text: &str) -> Result<Vec<NamedObject>, CliEr
         }
     };
     let mut objects = Vec::new();
-    for (at, document) in documents.iter().enumerate().filter(|(_, document)| !document.is_null()) {
+    for (at, mut document) in documents.into_iter().enumerate().filter(|(_, document)| !document.is_null()) {
         let place = format!("{}: document {}", shown(file), at + 1);
         let is_list = document.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
-        match document.get("items").and_then(Value::as_array) {
-            Some(items) if is_list => {
-                for (index, item) in items.iter().enumerate() {
-                    objects.push(named_object(item, &format!("{place}: items[{index}]"))?);
-                }
+        match document.get_mut("items").filter(|items| is_list && items.is_array()).map(Value::take) {
+            Some(Value::Array(items)) => {
+                let items = items.into_iter().enumerate();
+                objects.extend(items.map(|(index, item)| (format!("{place}: items[{index}]"), item)));
             }
-            _ => objects.push(named_object(document, &place)?),
+            _ => objects.push((place, document)),
         }
     }
-    match objects.is_empty() {
-        true => Err(CliError::Failed(format!("{}: there is no object in it", shown(file)))),
-        false => Ok(objects),
+    Ok(objects)
+}
+
+/// The objects that a manifest names, in its order.
+///
+/// # Errors
+/// [`CliError::Failed`] names the file, and the document that is no object.
+pub(super) fn objects(file: &Path, text: &str) -> Result<Vec<NamedObject>, CliError> {
+    let documents = documents(file, text)?;
+    if documents.is_empty() {
+        return Err(CliError::Failed(format!("{}: there is no object in it", shown(file))));
     }
+    documents.iter().map(|(place, document)| named_object(document, place)).collect()
 }
 
 fn named_object(document: &Value, place: &str) -> Result<NamedObject, CliError> {

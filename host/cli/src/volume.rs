@@ -1,5 +1,7 @@
 //! `volhost volume`.
 
+mod prune;
+
 use std::path::Path;
 
 use clap::Subcommand;
@@ -71,8 +73,12 @@ pub(super) enum VolumeCommand {
         #[arg(required = true)]
         names: Vec<String>,
     },
-    /// Delete every volume without a user, and its data
-    Prune,
+    /// Delete every volume without a user, and its data; asks first
+    Prune {
+        /// Delete without asking
+        #[arg(short, long)]
+        force: bool,
+    },
     /// Let a volume grow
     Resize {
         /// Its name
@@ -143,13 +149,7 @@ pub(super) async fn run(command: VolumeCommand, socket: &Path, output: &mut Outp
             }
             if failures.is_empty() { Ok(()) } else { Err(CliError::Failed(failures.join("\n"))) }
         }
-        VolumeCommand::Prune => {
-            for volume in list(&mut volumes, socket).await?.into_iter().filter(|volume| volume.users.is_empty()) {
-                remove(&mut volumes, socket, volume.name.clone()).await?;
-                output.line(&printable(&volume.name))?;
-            }
-            Ok(())
-        }
+        VolumeCommand::Prune { force } => prune::run(&mut volumes, socket, force, output).await,
         VolumeCommand::Resize { name, size } => {
             within(ANSWER_TIME, socket, volumes.resize_named_volume(pb::ResizeNamedVolumeRequest { name, size }))
                 .await

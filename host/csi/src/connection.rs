@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioIo;
 use prost::bytes::{Buf as _, BufMut as _};
@@ -11,9 +11,12 @@ use tokio::time::timeout;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint, Uri};
-use tonic::{Code, Request, Status};
+use tonic::{Code, Request, Response, Status};
 use tower::service_fn;
 use volhost_model::drivers::DriverFailure;
+
+use super::call::{RpcError, within};
+use super::call_observer::{ObservedDriver, name_of_code, name_of_status};
 
 /// The largest answer, in bytes.
 const ANSWER_BYTES: usize = 4 << 20;
@@ -27,6 +30,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(10);
 pub(super) struct DriverConnection {
     channel: Channel,
     socket: PathBuf,
+    observed: Option<ObservedDriver>,
 }
 
 impl DriverConnection {
@@ -39,7 +43,13 @@ impl DriverConnection {
         });
         // The address is never looked up: the connector knows the socket.
         let endpoint = Endpoint::from_static("http://localhost").connect_timeout(CONNECT_TIME);
-        Self { channel: endpoint.connect_with_connector_lazy(connector), socket: socket.to_owned() }
+        Self { channel: endpoint.connect_with_connector_lazy(connector), socket: socket.to_owned(), observed: None }
+    }
+
+    /// Has the calls over this connection observed.
+    pub(super) fn with_observed(mut self, driver: Option<ObservedDriver>) -> Self {
+        self.observed = driver;
+        self
     }
 
     /// The driver's socket.
@@ -52,6 +62,37 @@ impl DriverConnection {
         self.channel.clone()
     }
 
+    /// Waits for the answer of a typed call over [`Self::channel`], for this time at most. `method`
+    /// is its full gRPC path.
+    ///
+    /// # Errors
+    /// [`RpcError`].
+    pub(super) async fn within<T>(
+        &self,
+        time: Duration,
+        method: &str,
+        call: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, RpcError> {
+        let began = Instant::now();
+        let outcome = within(time, call).await;
+        self.note(
+            method,
+            began,
+            match &outcome {
+                Ok(_) => name_of_code(Code::Ok),
+                Err(RpcError::Status(status)) => name_of_status(status),
+                Err(RpcError::NoAnswer(_)) => name_of_code(Code::DeadlineExceeded),
+            },
+        );
+        outcome
+    }
+
+    fn note(&self, method: &str, began: Instant, code: &'static str) {
+        if let Some(driver) = &self.observed {
+            driver.ended(method, code, began);
+        }
+    }
+
     /// One unary call. The deadline is sent to the driver, too.
     ///
     /// # Errors
@@ -62,7 +103,18 @@ impl DriverConnection {
         message: Vec<u8>,
         deadline: Duration,
     ) -> Result<Vec<u8>, DriverFailure> {
-        match timeout(deadline, self.exchange(method, message, deadline)).await {
+        let (began, path) = (Instant::now(), method.clone());
+        let outcome = timeout(deadline, self.exchange(method, message, deadline)).await;
+        self.note(
+            path.as_str(),
+            began,
+            match &outcome {
+                Ok(Ok(_)) => name_of_code(Code::Ok),
+                Ok(Err(status)) => name_of_status(status),
+                Err(_) => name_of_code(Code::DeadlineExceeded),
+            },
+        );
+        match outcome {
             Ok(answer) => answer.map_err(|status| self.failure(&status)),
             Err(_) => Err(DriverFailure::Unanswered(format!(
                 "the driver did not answer within {:.1} s",

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod call;
+mod call_observer;
 mod connection;
 mod health;
 mod node_info;
@@ -23,5 +24,6 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-pub use registry::{CsiDrivers, DriverNote};
+pub use call_observer::CallObserver;
+pub use registry::{CsiDrivers, DriverNote, RegistrationSocket};
 pub use watch::watch;

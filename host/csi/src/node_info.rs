@@ -8,11 +8,13 @@ use thiserror::Error;
 use volhost_proto::csi::NodeGetInfoRequest;
 use volhost_proto::csi::node_client::NodeClient;
 
-use super::call::{RpcError, within};
+use super::call::RpcError;
 use super::connection::DriverConnection;
 
 /// How long a driver may take to answer: some ask their cloud.
 const TIMEOUT: Duration = Duration::from_secs(120);
+/// The call.
+const GET_INFO: &str = "/csi.v1.Node/NodeGetInfo";
 /// The longest id of a node, in bytes: CSI's limit.
 const NODE_ID_BYTES: usize = 256;
 /// The most segments of a topology. Drivers have one to three.
@@ -62,7 +64,7 @@ impl NodeInfo {
     /// [`NodeInfoError`].
     pub(super) async fn ask(connection: &DriverConnection) -> Result<Self, NodeInfoError> {
         let mut node = NodeClient::new(connection.channel());
-        let answer = within(TIMEOUT, node.node_get_info(NodeGetInfoRequest {})).await?;
+        let answer = connection.within(TIMEOUT, GET_INFO, node.node_get_info(NodeGetInfoRequest {})).await?;
         let topology = answer.accessible_topology.map(|topology| topology.segments).unwrap_or_default();
         Self::checked(answer.node_id, answer.max_volumes_per_node, topology.into_iter().collect())
     }

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tonic::{Code, Status};
 
-use super::call::innermost;
+use super::call::{RpcError, innermost};
 use super::connection::DriverConnection;
 use super::health::Health;
 use super::registry::CsiDrivers;
 use volhost_proto::csi::ProbeRequest;
 use volhost_proto::csi::identity_client::IdentityClient;
 
+/// The call.
+const PROBE: &str = "/csi.v1.Identity/Probe";
 /// How often a driver is probed. A user sees a driver's death within this time plus
 /// [`ANSWER_TIME`].
 const PERIOD: Duration = Duration::from_secs(5);
@@ -37,15 +39,15 @@ pub(super) async fn keep_probing(drivers: &CsiDrivers, name: &str, probe_now: Ar
 
 async fn probe(connection: &DriverConnection) -> Health {
     let mut client = IdentityClient::new(connection.channel());
-    match timeout(ANSWER_TIME, client.probe(ProbeRequest {})).await {
-        Ok(Ok(answer)) => match answer.into_inner().ready {
+    match connection.within(ANSWER_TIME, PROBE, client.probe(ProbeRequest {})).await {
+        Ok(answer) => match answer.ready {
             Some(false) => Health::NotReady,
             Some(true) | None => Health::Healthy,
         },
         // Older drivers lack the call. A driver that answers so is alive.
-        Ok(Err(status)) if status.code() == Code::Unimplemented => Health::Healthy,
-        Ok(Err(status)) => Health::Unhealthy(failure(connection, &status)),
-        Err(_) => Health::Unhealthy(format!(
+        Err(RpcError::Status(status)) if status.code() == Code::Unimplemented => Health::Healthy,
+        Err(RpcError::Status(status)) => Health::Unhealthy(failure(connection, &status)),
+        Err(RpcError::NoAnswer(_)) => Health::Unhealthy(format!(
             "{} does not answer: no answer to Probe within {} s; the driver is stopped, hangs or is busy",
             connection.socket().display(),
             ANSWER_TIME.as_secs()

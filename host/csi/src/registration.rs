@@ -10,7 +10,7 @@ use thiserror::Error;
 use tracing::{info, warn};
 use volhost_model::view::{DriverKind, DriverState};
 
-use super::call::{RpcError, within};
+use super::call::RpcError;
 use super::connection::DriverConnection;
 use super::node_info::{NodeInfo, NodeInfoError};
 use super::registry::{CsiDrivers, RegisteredDriver};
@@ -97,7 +97,8 @@ pub(super) enum RegistrationRefusal {
 pub(super) async fn register(drivers: &CsiDrivers, socket: &Path) -> Result<String, RegistrationError> {
     let registrar = DriverConnection::new(socket);
     let mut client = RegistrationClient::new(registrar.channel());
-    let info = within(INFO_TIME, client.get_info(InfoRequest {}))
+    let info = registrar
+        .within(INFO_TIME, "/pluginregistration.Registration/GetInfo", client.get_info(InfoRequest {}))
         .await
         .map_err(|source| RegistrationError::Info { socket: socket.to_owned(), source })?;
     let outcome = register_driver(drivers, socket, info).await;
@@ -105,7 +106,9 @@ pub(super) async fn register(drivers: &CsiDrivers, socket: &Path) -> Result<Stri
         plugin_registered: outcome.is_ok(),
         error: outcome.as_ref().err().map(ToString::to_string).unwrap_or_default(),
     };
-    if let Err(error) = within(NOTIFY_TIME, client.notify_registration_status(status)).await {
+    let notified = client.notify_registration_status(status);
+    let method = "/pluginregistration.Registration/NotifyRegistrationStatus";
+    if let Err(error) = registrar.within(NOTIFY_TIME, method, notified).await {
         warn!(socket = %socket.display(), %error, "the registration's result could not be reported to the driver");
     }
     outcome
@@ -125,7 +128,7 @@ async fn register_driver(drivers: &CsiDrivers, socket: &Path, info: PluginInfo) 
     if !endpoint.is_absolute() || !is_socket {
         return Err(refused(RegistrationRefusal::Endpoint(endpoint)));
     }
-    let connection = DriverConnection::new(&endpoint);
+    let connection = DriverConnection::new(&endpoint).with_observed(drivers.observed(&name));
     let failed = |method, source| {
         let (name, endpoint) = (name.clone(), endpoint.clone());
         RegistrationError::Driver { name, endpoint, method, source }
@@ -133,12 +136,15 @@ async fn register_driver(drivers: &CsiDrivers, socket: &Path, info: PluginInfo) 
     let node_info = NodeInfo::ask(&connection).await.map_err(|error| failed("NodeGetInfo", error))?;
     drivers.check_topology(&name, &node_info.topology).map_err(|conflict| refused(conflict.into()))?;
     let mut node = NodeClient::new(connection.channel());
-    let capabilities = within(INFO_TIME, node.node_get_capabilities(NodeGetCapabilitiesRequest {}))
+    let asked = node.node_get_capabilities(NodeGetCapabilitiesRequest {});
+    let capabilities = connection
+        .within(INFO_TIME, "/csi.v1.Node/NodeGetCapabilities", asked)
         .await
         .map_err(|error| failed("NodeGetCapabilities", error.into()))?;
     let mut identity = IdentityClient::new(connection.channel());
     // Only shown to users: a driver may leave it out.
-    let vendor = within(INFO_TIME, identity.get_plugin_info(GetPluginInfoRequest {})).await;
+    let asked = identity.get_plugin_info(GetPluginInfoRequest {});
+    let vendor = connection.within(INFO_TIME, "/csi.v1.Identity/GetPluginInfo", asked).await;
     let row = DriverRow {
         version: vendor.map(|vendor| vendor.vendor_version).unwrap_or_default(),
         state: DriverState::Ready,

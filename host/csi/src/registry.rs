@@ -1,6 +1,6 @@
 //! The registered drivers, and calls to them from the threads that run plugins.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -14,6 +14,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use volhost_model::drivers::{DriverFailure, Drivers};
 use volhost_model::view::{DriverKind, DriverState, EventKind};
 
+use super::call_observer::{CallObserver, ObservedDriver};
 use super::connection::DriverConnection;
 use super::health::Health;
 use super::node_info::NodeInfo;
@@ -104,11 +105,24 @@ pub struct CsiDrivers {
     pub(super) objects: Arc<SharedObjects>,
     /// The node's labels, as its operator gave them.
     labels: BTreeMap<String, String>,
+    /// Learns of the calls of drivers.
+    observer: Option<Arc<dyn CallObserver>>,
+}
+
+/// A socket in the registry's folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegistrationSocket {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its driver is registered.
+    pub is_registered: bool,
 }
 
 /// The drivers by what has become of them.
 #[derive(Default)]
 struct DriverSets {
+    /// The registration sockets in the folder.
+    found: BTreeSet<PathBuf>,
     registered: BTreeMap<String, RegisteredDriver>,
     /// The names in the table of drivers that could not be registered, by registration socket.
     failed: BTreeMap<PathBuf, String>,
@@ -140,7 +154,8 @@ impl CsiDrivers {
         ready: mpsc::UnboundedSender<DriverNote>,
     ) -> Self {
         let labels = BTreeMap::new();
-        Self { runtime: Handle::current(), drivers: RwLock::default(), ready, table, folder, objects, labels }
+        let (runtime, drivers) = (Handle::current(), RwLock::default());
+        Self { runtime, drivers, ready, table, folder, objects, labels, observer: None }
     }
 
     /// Sets the node's labels, which no driver's topology may contradict.
@@ -148,6 +163,33 @@ impl CsiDrivers {
     pub fn with_labels(mut self, labels: BTreeMap<String, String>) -> Self {
         self.labels = labels;
         self
+    }
+
+    /// Sets what learns of the calls of drivers.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Arc<dyn CallObserver>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// What observes the calls of the driver of this name.
+    pub(super) fn observed(&self, driver: &str) -> Option<ObservedDriver> {
+        self.observer.as_ref().map(|observer| ObservedDriver::new(driver, Arc::clone(observer)))
+    }
+
+    /// The sockets in the registry's folder, sorted.
+    pub fn sockets(&self) -> Vec<RegistrationSocket> {
+        let drivers = self.read();
+        let registered: BTreeSet<&PathBuf> = drivers.registered.values().map(|driver| &driver.socket).collect();
+        let sockets = drivers.found.iter();
+        sockets
+            .map(|path| RegistrationSocket { path: path.clone(), is_registered: registered.contains(path) })
+            .collect()
+    }
+
+    /// Notes a socket in the registry's folder, until [`CsiDrivers::forget`].
+    pub(super) fn found(&self, socket: &Path) {
+        self.write().found.insert(socket.to_owned());
     }
 
     /// Checks a driver's topology against the node's labels and the other drivers' topologies.
@@ -311,6 +353,7 @@ impl CsiDrivers {
     /// volumes of it may be left.
     pub(super) fn forget(&self, socket: &Path) -> Option<String> {
         let mut drivers = self.write();
+        drivers.found.remove(socket);
         if let Some(shown) = drivers.failed.remove(socket) {
             self.hide(&drivers, &shown);
         }

@@ -1,4 +1,5 @@
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::net::UnixListener;
@@ -7,6 +8,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{Request, Response, Status};
 use volhost_model::drivers::DriverFailure;
 
+use super::call_observer::{CallObserver, ObservedDriver};
 use super::connection::DriverConnection;
 use volhost_proto::csi::identity_server::{Identity, IdentityServer};
 use volhost_proto::csi::*;
@@ -95,4 +97,42 @@ async fn an_unsent_call_is_distinguished_from_an_unanswered_one() {
         while ask(&connection, "GetPluginInfo", LONG).await.is_err() {}
     };
     tokio::time::timeout(LONG, again).await.unwrap();
+}
+
+/// Writes down the calls that have ended.
+#[derive(Debug, Default)]
+struct Ended(Mutex<Vec<(String, String, &'static str)>>);
+
+impl CallObserver for Ended {
+    fn call_ended(&self, driver: &str, method: &str, code: &'static str, _: Duration) {
+        let method = method.rsplit('/').next().unwrap().to_owned();
+        self.0.lock().unwrap().push((driver.to_owned(), method, code));
+    }
+}
+
+#[tokio::test]
+async fn every_end_of_a_call_is_observed_by_the_kubelets_name_of_its_status() {
+    let (_folder, socket) = socket();
+    let ended = Arc::new(Ended::default());
+    let observed = || Some(ObservedDriver::new("x", ended.clone()));
+    let last = || ended.0.lock().unwrap().pop().unwrap().2;
+    let connection = DriverConnection::new(&socket).with_observed(observed());
+    ask(&connection, "Probe", LONG).await.unwrap_err();
+    assert_eq!(last(), "Unavailable", "no driver listens");
+    let silent = UnixListener::bind(&socket).unwrap();
+    for _ in 0..8 {
+        // tonic's clock or ours may be first.
+        ask(&connection, "Probe", Duration::from_millis(20)).await.unwrap_err();
+        assert_eq!(last(), "DeadlineExceeded");
+    }
+    drop(silent);
+    std::fs::remove_file(&socket).unwrap();
+    let _server = serve(&socket);
+    let connection = DriverConnection::new(&socket).with_observed(observed());
+    for (call, code) in [("GetPluginInfo", "OK"), ("Probe", "FailedPrecondition"), ("NoSuchCall", "Unimplemented")] {
+        let _ = ask(&connection, call, LONG).await;
+        let noted = ended.0.lock().unwrap().pop().unwrap();
+        assert_eq!(noted, ("x".to_owned(), call.to_owned(), code));
+    }
+    assert!(ended.0.lock().unwrap().is_empty(), "one call counts once");
 }

@@ -75,6 +75,7 @@ fn follow(
     });
     for (path, stamp) in found {
         if !sockets.contains_key(path) {
+            drivers.found(path);
             let gone = shutdown.child_token();
             tokio::spawn(keep_trying(path.clone(), drivers.clone(), gone.clone()));
             sockets.insert(path.clone(), DriverSocket { stamp: *stamp, gone });

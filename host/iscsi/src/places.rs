@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::tool::PROGRAM;
+
 /// Places of a machine.
 #[derive(Debug, Clone)]
 pub struct Places {
@@ -29,6 +31,11 @@ impl Default for Places {
 }
 
 impl Places {
+    /// The initiator's program, `iscsiadm`, if it is there.
+    pub fn initiator(&self) -> Option<PathBuf> {
+        self.program(PROGRAM)
+    }
+
     /// The program of this name.
     pub(crate) fn program(&self, name: &str) -> Option<PathBuf> {
         self.programs.iter().map(|folder| folder.join(name)).find(|path| Path::is_file(path))

@@ -9,7 +9,7 @@ use crate::error::PortalError;
 use crate::places::Places;
 
 /// The program.
-const PROGRAM: &str = "iscsiadm";
+pub(crate) const PROGRAM: &str = "iscsiadm";
 /// Its whole environment: the folders of the programs that it starts itself, and messages that are
 /// the same everywhere.
 const ENVIRONMENT: [(&str, &str); 2] = [("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), ("LC_ALL", "C")];
@@ -59,7 +59,7 @@ impl Record<'_> {
 
 /// Runs the program to its end.
 pub(crate) fn run(places: &Places, step: &'static str, arguments: &[&str]) -> Result<Ran, PortalError> {
-    let path = places.program(PROGRAM).ok_or(PortalError::NoProgram)?;
+    let path = places.initiator().ok_or(PortalError::NoProgram)?;
     let mut program = Program::new(path).with_arguments(arguments);
     for (name, value) in ENVIRONMENT {
         program = program.with_variable(name, value);

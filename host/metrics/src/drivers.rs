@@ -12,9 +12,12 @@ use super::labels::DriverLabels;
 /// Registers the number of drivers by kind and state.
 pub(super) fn register(registry: &mut Registry, counts: &BTreeMap<(DriverKind, DriverState), u64>) {
     let drivers = Family::<DriverLabels, Gauge>::default();
-    for ((kind, state), count) in counts {
-        let labels = DriverLabels { kind: kind.as_str(), state: state.as_str() };
-        drivers.get_or_create(&labels).set(i64::try_from(*count).unwrap_or(i64::MAX));
+    for kind in DriverKind::ALL {
+        for state in DriverState::ALL {
+            let count = counts.get(&(kind, state)).copied().unwrap_or_default();
+            let labels = DriverLabels { kind: kind.as_str(), state: state.as_str() };
+            drivers.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
     registry.register("volhost_drivers", "External drivers, by protocol and state", drivers);
 }

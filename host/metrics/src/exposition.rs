@@ -6,16 +6,17 @@ use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use volhost_core::VolumeCounts;
+use volhost_csi::CsiDrivers;
 use volhost_fuse_servers::FuseServerProcesses;
 use volhost_model::view::UsageView;
 use volhost_model::visible::visible_metrics;
 
 use super::labels::VersionLabels;
 use super::operations::Operations;
-use super::{counts, drivers, fuse_servers, process, selinux, volumes};
+use super::{
+    CsiCalls, NodeCounts, NodeDisks, counts, drivers, fuse_servers, node, plugin_sockets, process, selinux, volumes,
+};
 use volhost_driver_table::DriverTable;
-use volhost_objects::populate::SelinuxCounts;
 use volhost_volume_ops::stats::{MeteredVolume, VolumeMeter};
 
 /// The HTTP content type of the text.
@@ -27,19 +28,35 @@ pub struct Exposition {
     operations: Arc<Operations>,
     volumes: Option<VolumeMeter>,
     drivers: Option<Arc<DriverTable>>,
+    csi: Option<(Arc<CsiDrivers>, Arc<CsiCalls>)>,
+    disks: Option<NodeDisks>,
     fuse_servers: Option<FuseServerProcesses>,
 }
 
 impl Exposition {
     /// The metrics of these operations, and of volume usage if there is a meter.
     pub const fn new(operations: Arc<Operations>, volumes: Option<VolumeMeter>) -> Self {
-        Self { operations, volumes, drivers: None, fuse_servers: None }
+        Self { operations, volumes, drivers: None, csi: None, disks: None, fuse_servers: None }
     }
 
     /// Adds the external drivers.
     #[must_use]
     pub fn with_drivers(mut self, drivers: Arc<DriverTable>) -> Self {
         self.drivers = Some(drivers);
+        self
+    }
+
+    /// Adds the CSI drivers' sockets, and the calls to them.
+    #[must_use]
+    pub fn with_csi(mut self, drivers: Arc<CsiDrivers>, calls: Arc<CsiCalls>) -> Self {
+        self.csi = Some((drivers, calls));
+        self
+    }
+
+    /// Adds the room in volhost's own folders.
+    #[must_use]
+    pub fn with_disks(mut self, disks: NodeDisks) -> Self {
+        self.disks = Some(disks);
         self
     }
 
@@ -56,21 +73,29 @@ impl Exposition {
     }
 
     /// The text. Blocks for a bounded time; hung volumes are left out.
-    pub fn text(&self, counts: &VolumeCounts, labels: &SelinuxCounts) -> String {
+    pub fn text(&self, counts: &NodeCounts) -> String {
         let mut now = Registry::default();
         let version = Family::<VersionLabels, Gauge>::default();
         version.get_or_create(&VersionLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
         now.register("volhost_build_info", "The daemon's version", version);
-        counts::register(&mut now, counts);
-        selinux::register(&mut now, labels);
+        counts::register(&mut now, &counts.volumes);
+        node::register(&mut now, counts);
+        selinux::register(&mut now, &counts.selinux);
         if let Some(drivers) = &self.drivers {
             drivers::register(&mut now, &drivers.counts());
+        }
+        if let Some((drivers, calls)) = &self.csi {
+            plugin_sockets::register(&mut now, &drivers.sockets());
+            calls.register(&mut now);
+        }
+        if let Some(disks) = &self.disks {
+            disks.register(&mut now);
         }
         if let Some(servers) = &self.fuse_servers {
             fuse_servers::register(&mut now, servers.counts());
         }
         if let Some(meter) = &self.volumes {
-            volumes::register(&mut now, meter, &counts.claims);
+            volumes::register(&mut now, meter, &counts.volumes.claims);
         }
         process::register(&mut now);
         let mut text = String::new();

@@ -4,13 +4,18 @@
 //! |---|---|
 //! | [`operations`] | what is counted while it happens: operations, their ends and how long they took |
 //! | [`labels`] | the labels; none grows with the number of pods |
+//! | [`csi_calls`] | calls of CSI drivers, counted likewise |
 //! | `counts` | gauges of desired and actual state of world, counted at each scrape |
+//! | [`node`] | the node as a whole: plugins, manifests, drain, folders of pods that are gone |
+//! | [`disks`] | the room in the root folder and for the records |
 //! | `drivers` | the external drivers |
+//! | `plugin_sockets` | their registration sockets |
 //! | `fuse_servers` | running FUSE servers |
 //! | `selinux` | how SELinux labels fit together |
 //! | `process` | the daemon's own memory, processor time and files |
 //! | `volumes` | how full volumes of claims are |
 //! | [`exposition`] | all of it as text |
+//! | `plain_text` | the same in Prometheus' own text format |
 //! | [`listener`] | the text over HTTP, if it is configured |
 //! | [`site`] | the status page beside it |
 //!
@@ -20,16 +25,24 @@
 
 mod connections;
 mod counts;
+pub mod csi_calls;
+pub mod disks;
 mod drivers;
 pub mod exposition;
 mod fuse_servers;
 pub mod labels;
 pub mod listener;
+pub mod node;
 pub mod operations;
+mod plain_text;
+mod plugin_sockets;
 mod process;
 mod selinux;
 pub mod site;
 mod volumes;
 
+pub use csi_calls::CsiCalls;
+pub use disks::NodeDisks;
 pub use exposition::Exposition;
+pub use node::{NodeCounts, OrphanCounts};
 pub use operations::Operations;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -25,6 +25,7 @@ use tracing::{debug, warn};
 
 use super::connections::{Connections, Undisturbed};
 use super::exposition;
+use super::plain_text::{self, plain_text};
 use super::site::{STATE, StatusPage};
 
 /// Connections at one time; one more takes the place of another. A node has one or two scrapers.
@@ -182,15 +183,20 @@ async fn answer<B>(request: &Request<B>, site: &Site) -> Response<Full<Bytes>> {
     };
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned());
-        response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
     match request.uri().path() {
         "/metrics" => match site.source.text().await {
             Ok(text) => {
+                let (text, kind) = match accepts_open_metrics(request.headers()) {
+                    true => (text, exposition::CONTENT_TYPE),
+                    false => (plain_text(&text), plain_text::CONTENT_TYPE),
+                };
                 let mut response = plain(StatusCode::OK, text);
-                let kind = hyper::header::HeaderValue::from_static(exposition::CONTENT_TYPE);
-                response.headers_mut().insert(CONTENT_TYPE, kind);
+                let headers = response.headers_mut();
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+                headers.insert(VARY, HeaderValue::from_static("accept"));
                 response
             }
             Err(error) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
@@ -201,5 +207,32 @@ async fn answer<B>(request: &Request<B>, site: &Site) -> Response<Full<Bytes>> {
         },
         STATE if let Some(page) = &site.page => page.state(request, site.listens).await,
         _ => plain(StatusCode::NOT_FOUND, HINT.to_owned()),
+    }
+}
+
+/// Whether a client names OpenMetrics among what it accepts, as Prometheus does. Others, such as
+/// `curl` before `promtool check metrics`, get the older format, which every client reads.
+fn accepts_open_metrics(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+    let mut kinds = accepted.flat_map(|value| value.split(',')).filter_map(|kind| kind.split(';').next());
+    kinds.any(|kind| kind.trim().eq_ignore_ascii_case("application/openmetrics-text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_names_open_metrics_gets_it() {
+        let accepts = |values: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(ACCEPT, HeaderValue::from_static(value));
+            }
+            accepts_open_metrics(&headers)
+        };
+        assert!(accepts(&["application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3"]));
+        assert!(accepts(&["text/plain", "*/*, Application/OpenMetrics-Text"]));
+        assert!(!accepts(&["*/*"]) && !accepts(&["text/plain;version=0.0.4"]) && !accepts(&[]));
     }
 }

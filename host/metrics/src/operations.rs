@@ -12,13 +12,16 @@ use volhost_model::{Failure, FailureClass};
 use super::labels::{EndedOperationLabels, PluginOperationLabels, StorageOperationLabels};
 
 /// The kubelet's buckets, in seconds.
-const KUBELET_BUCKETS: [f64; 13] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
+pub(super) const KUBELET_BUCKETS: [f64; 13] =
+    [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
 /// Buckets that distinguish fast operations, in seconds: a mount without a server behind it takes
 /// less than the kubelet's first.
 const FINE_BUCKETS: [f64; 18] = [
     0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 120.0,
     600.0,
 ];
+/// How operations end: the values of the label `status`.
+const STATUSES: [&str; 4] = ["success", "final", "uncertain", "transient"];
 /// The kubelet's name of the time from a pod's request to its mounted volume.
 const OVERALL_MOUNT: &str = "overall_volume_mount";
 
@@ -34,6 +37,8 @@ pub struct Operations {
     overall: Histograms<PluginOperationLabels>,
     reconstructed: Counter,
     reconstruction_errors: Counter,
+    forced: Counter,
+    forced_errors: Counter,
 }
 
 impl Default for Operations {
@@ -48,6 +53,8 @@ impl Default for Operations {
             overall: Family::new_with_constructor(coarse),
             reconstructed: Counter::default(),
             reconstruction_errors: Counter::default(),
+            forced: Counter::default(),
+            forced_errors: Counter::default(),
         };
         new.registered()
     }
@@ -56,7 +63,17 @@ impl Default for Operations {
 impl Operations {
     /// The text format adds `_total` to a counter's name.
     fn registered(mut self) -> Self {
-        let Self { registry, ended, took, took_as_kubelet, overall, reconstructed, reconstruction_errors } = &mut self;
+        let Self {
+            registry,
+            ended,
+            took,
+            took_as_kubelet,
+            overall,
+            reconstructed,
+            reconstruction_errors,
+            forced,
+            forced_errors,
+        } = &mut self;
         registry.register("volume_manager_operations", "Operations that have ended, by outcome", ended.clone());
         registry.register(
             "volume_manager_operation_duration_seconds",
@@ -83,6 +100,16 @@ impl Operations {
             "Of these, those that could not be read or had no owner",
             reconstruction_errors.clone(),
         );
+        registry.register(
+            "force_cleaned_failed_volume_operations",
+            "Forced unmounts of volumes that could not be unmounted otherwise",
+            forced.clone(),
+        );
+        registry.register(
+            "force_cleaned_failed_volume_operation_errors",
+            "Of these, those that failed",
+            forced_errors.clone(),
+        );
         self
     }
 
@@ -100,6 +127,11 @@ impl Operations {
             status: if result.is_ok() { "success" } else { "fail-unknown" },
             migrated: "false",
         };
+        // A counter that begins with 1 is no increase for Prometheus: the other outcomes begin with
+        // 0.
+        for status in STATUSES {
+            drop(self.ended.get_or_create(&EndedOperationLabels { status, ..ended.clone() }));
+        }
         self.ended.get_or_create(&ended).inc();
         self.took.get_or_create(&ended).observe(seconds);
         self.took_as_kubelet.get_or_create(&as_kubelet).observe(seconds);
@@ -116,6 +148,14 @@ impl Operations {
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         self.reconstructed.inc_by(count(volumes.saturating_add(problems)));
         self.reconstruction_errors.inc_by(count(problems));
+    }
+
+    /// A volume was unmounted by force, or that has failed.
+    pub fn forced(&self, succeeded: bool) {
+        self.forced.inc();
+        if !succeeded {
+            self.forced_errors.inc();
+        }
     }
 
     /// The metrics, to be encoded.

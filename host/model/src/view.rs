@@ -269,10 +269,7 @@ pub struct PluginView {
     pub name: String,
     /// Its own version.
     pub version: String,
-    /// `Ready`, `PendingApproval` (serves with the version loaded before; its file's new one waits
-    /// for a grant), `Retired` (file gone or grant taken back, serves old volumes only),
-    /// `Quarantined` (misbehaved too often, likewise), `Compiling`, `Waiting` (its name or a source
-    /// is new to the node; it serves when every other file is loaded), `Failed`.
+    /// A word of [`PluginState`].
     pub state: String,
     /// The file it was loaded from.
     pub file: String,
@@ -302,6 +299,54 @@ pub struct PluginView {
 /// In [`PluginView::waits_for`]: the file's content waits for the operator's approval.
 pub const APPROVAL: &str = "approval";
 
+/// Whether a plugin serves volumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PluginState {
+    /// It serves volumes.
+    Ready,
+    /// Its file's content waits for a grant or an approval; a version that was loaded before serves
+    /// meanwhile.
+    PendingApproval,
+    /// Its file is gone or its grant was revoked: it serves the volumes that it has, and no new
+    /// ones.
+    Retired,
+    /// It misbehaved too often: likewise.
+    Quarantined,
+    /// Its file is being compiled.
+    Compiling,
+    /// Its name or a source is new to the node; it serves when every other file is loaded.
+    Waiting,
+    /// Its file could not be loaded.
+    Failed,
+}
+
+impl PluginState {
+    /// Every state.
+    pub const ALL: [Self; 7] = [
+        Self::Ready,
+        Self::PendingApproval,
+        Self::Retired,
+        Self::Quarantined,
+        Self::Compiling,
+        Self::Waiting,
+        Self::Failed,
+    ];
+
+    /// As tables and figures show it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "Ready",
+            Self::PendingApproval => "PendingApproval",
+            Self::Retired => "Retired",
+            Self::Quarantined => "Quarantined",
+            Self::Compiling => "Compiling",
+            Self::Waiting => "Waiting",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
 /// The protocol of an external driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DriverKind {
@@ -312,6 +357,9 @@ pub enum DriverKind {
 }
 
 impl DriverKind {
+    /// Every kind.
+    pub const ALL: [Self; 2] = [Self::Flex, Self::Csi];
+
     /// A short word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -345,6 +393,9 @@ pub enum DriverState {
 }
 
 impl DriverState {
+    /// Every state.
+    pub const ALL: [Self; 4] = [Self::Starting, Self::Ready, Self::Failed, Self::Gone];
+
     /// As tables and figures show it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -1,5 +1,6 @@
 //! The changes by one reading of the folder.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::object::Object;
@@ -44,4 +45,37 @@ pub struct Problem {
     pub file: String,
     /// One text a problem, each complete in itself.
     pub messages: Vec<String>,
+    /// The kinds of these problems; empty for ignored parts of a file.
+    pub kinds: BTreeSet<ProblemKind>,
+}
+
+/// A kind of problem of a manifest file, or of the folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProblemKind {
+    /// The folder cannot be read or watched.
+    Folder,
+    /// The file cannot be read, or is no valid manifest.
+    Invalid,
+    /// Another program has the file open for writing.
+    BeingWritten,
+    /// Another file has an object of the same name or uid.
+    Duplicate,
+    /// The file is gone, and its objects stay for a while.
+    Missing,
+}
+
+impl ProblemKind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [Self::Folder, Self::Invalid, Self::BeingWritten, Self::Duplicate, Self::Missing];
+
+    /// As the metrics show it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Folder => "folder",
+            Self::Invalid => "invalid",
+            Self::BeingWritten => "being-written",
+            Self::Duplicate => "duplicate",
+            Self::Missing => "missing",
+        }
+    }
 }

@@ -56,7 +56,7 @@ mod volume_uses;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use changes::{Changes, Problem};
+pub use changes::{Changes, Problem, ProblemKind};
 pub use claim::{ClaimObject, DataSource};
 pub use error::ManifestError;
 pub use key::{DEFAULT_NAMESPACE, Kind, ObjectKey, Origin, derived_uid};
@@ -64,7 +64,7 @@ pub use object::{Object, ObjectContent};
 pub use parse::{Parsed, parse};
 pub use persistent_volume::PersistentVolumeObject;
 pub use pod::PodObject;
-pub use pod_volume::{MountUse, PodVolume, VolumeUse};
+pub use pod_volume::{DeviceUse, MountUse, PodVolume, VolumeUse};
 pub use retained_bindings::{RetainedBindings, RetainedBindingsError};
 pub use storage_class::StorageClassObject;
 pub use store::{ObjectSource, ObjectStore, StoreEffects};

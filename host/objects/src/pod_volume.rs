@@ -21,8 +21,6 @@ pub struct PodVolume {
 pub struct VolumeUse {
     /// The volume it names.
     pub volume: OuterName,
-    /// As a device (`volumeDevices`), not as a file system.
-    pub as_device: bool,
     /// The field: `spec.containers[0].volumeMounts[1]`.
     pub path: String,
     /// The field's line in the file.
@@ -31,6 +29,26 @@ pub struct VolumeUse {
     pub selinux: Option<SelinuxOptions>,
     /// The mount, for a file system; none for a device.
     pub mount: Option<MountUse>,
+    /// The device; none for a file system.
+    pub device: Option<DeviceUse>,
+}
+
+impl VolumeUse {
+    /// Whether it is a use as a device (`volumeDevices`), not as a file system.
+    pub const fn is_device(&self) -> bool {
+        self.device.is_some()
+    }
+}
+
+/// An entry of `volumeDevices`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceUse {
+    /// The container.
+    pub container: String,
+    /// Its place in the container's `volumeDevices`, from 0.
+    pub index: u32,
+    /// The path of the device in the container.
+    pub device_path: String,
 }
 
 /// An entry of `volumeMounts`.

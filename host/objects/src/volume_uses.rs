@@ -7,7 +7,7 @@ use volhost_model::OuterName;
 
 use super::environment::ContainerEnvironment;
 use super::error::FieldError;
-use super::pod_volume::{PodVolume, VolumeUse};
+use super::pod_volume::{DeviceUse, PodVolume, VolumeUse};
 use super::{selinux, volume_mounts};
 
 /// The fields that containers and ephemeral containers share here.
@@ -50,13 +50,18 @@ pub(super) fn uses(
                     .entry(container.of.container.to_owned())
                     .or_insert_with(|| ContainerEnvironment::new(container.env, container.env_from));
             }
-            uses.push(VolumeUse { volume, as_device: false, path, line, selinux: labels.clone(), mount: Some(mount) });
+            uses.push(VolumeUse { volume, path, line, selinux: labels.clone(), mount: Some(mount), device: None });
         }
         for (index, device) in container.devices.iter().enumerate() {
             let path = format!("{}.volumeDevices[{index}]", container.path);
             let line = line_of(&path);
             let volume = name(&path, "name", &device.name)?;
-            uses.push(VolumeUse { volume, as_device: true, path, line, selinux: None, mount: None });
+            let device = DeviceUse {
+                container: container.of.container.to_owned(),
+                index: u32::try_from(index).unwrap_or(u32::MAX),
+                device_path: device.device_path.clone(),
+            };
+            uses.push(VolumeUse { volume, path, line, selinux: None, mount: None, device: Some(device) });
         }
         if parts && let Some(first) = with_parts.insert(container.of.container, container.path.clone()) {
             return Err(FieldError::other(

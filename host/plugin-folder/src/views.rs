@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use volhost_model::PluginName;
-use volhost_model::view::PluginView;
+use volhost_model::view::{PluginState, PluginView};
 use volhost_runtime::Plugin;
 
 use super::registry::{PluginRegistry, RegistryState};
@@ -16,24 +16,24 @@ impl PluginRegistry {
     pub fn views(&self, volumes: impl Fn(&PluginName) -> u32) -> Vec<PluginView> {
         let state = self.read();
         let state = &*state;
-        let of = |plugin: &Arc<Plugin>, word: &str| {
-            let view = state.view(plugin, word);
+        let of = |plugin: &Arc<Plugin>, state_of: PluginState| {
+            let view = state.view(plugin, state_of);
             PluginView { volumes: volumes(&plugin.info().name), ..view }
         };
         let ready = |plugin: &Arc<Plugin>| match state.quarantined(&plugin.info().name) {
-            Some(fault) => PluginView { error: fault.to_owned(), ..of(plugin, "Quarantined") },
-            None if state.waiting.contains_key(&plugin.info().file) => of(plugin, "PendingApproval"),
-            None => of(plugin, "Ready"),
+            Some(fault) => PluginView { error: fault.to_owned(), ..of(plugin, PluginState::Quarantined) },
+            None if state.waiting.contains_key(&plugin.info().file) => of(plugin, PluginState::PendingApproval),
+            None => of(plugin, PluginState::Ready),
         };
         let mut views: Vec<PluginView> = state.ready.values().map(ready).collect();
-        views.extend(state.retired.values().map(|plugin| of(plugin, "Retired")));
+        views.extend(state.retired.values().map(|plugin| of(plugin, PluginState::Retired)));
         let is_ready = |file: &Path| is_of_file(&state.ready, file);
         for file in state.compiling.iter().filter(|file| !is_ready(file)) {
             let message = "it is being compiled; its volumes wait, and what is mounted of them stays".to_owned();
-            views.push(PluginView { error: message, ..view_of_file(file, "Compiling") });
+            views.push(PluginView { error: message, ..view_of_file(file, PluginState::Compiling) });
         }
         let waiting = state.candidates.iter().filter(|(file, _)| !is_ready(file) && !state.compiling.contains(*file));
-        views.extend(waiting.map(|(_, plugin)| of(plugin, "Waiting")));
+        views.extend(waiting.map(|(_, plugin)| of(plugin, PluginState::Waiting)));
         for (file, error) in &state.failed {
             if is_ready(file) || (state.waiting.contains_key(file) && is_of_file(&state.retired, file)) {
                 continue;
@@ -45,13 +45,20 @@ impl PluginRegistry {
                     version: unapproved.version.clone(),
                     digest: unapproved.digest.clone(),
                     pending_digest: unapproved.digest.clone(),
-                    ..view_of_file(file, "PendingApproval")
+                    ..view_of_file(file, PluginState::PendingApproval)
                 },
-                None => view_of_file(file, "Failed"),
+                None => view_of_file(file, PluginState::Failed),
             };
             views.push(PluginView { error: error.clone(), waits_for, ..view });
         }
         views
+    }
+
+    /// Counts the plugins by state; a state without plugins counts 0.
+    pub fn counts(&self) -> BTreeMap<PluginState, u64> {
+        let views = self.views(|_| 0);
+        let count = |state: PluginState| views.iter().filter(|view| view.state == state.as_str()).count();
+        PluginState::ALL.into_iter().map(|state| (state, u64::try_from(count(state)).unwrap_or(u64::MAX))).collect()
     }
 
     /// Says how the first scan of the folder ended: which files are still being compiled, and how
@@ -103,7 +110,7 @@ impl RegistryState {
     }
 
     /// A loaded plugin.
-    fn view(&self, plugin: &Plugin, word: &str) -> PluginView {
+    fn view(&self, plugin: &Plugin, state: PluginState) -> PluginView {
         let info = plugin.info();
         let file = &info.file;
         let error = if self.compiling.contains(file) {
@@ -117,7 +124,7 @@ impl RegistryState {
         PluginView {
             name: info.name.to_string(),
             version: info.version.clone(),
-            state: word.to_owned(),
+            state: state.as_str().to_owned(),
             file: file.display().to_string(),
             digest: info.digest.clone(),
             abi: info.abi.clone(),
@@ -141,11 +148,11 @@ fn file_name(file: &Path) -> String {
 }
 
 /// A file whose plugin is not known.
-fn view_of_file(file: &Path, state: &str) -> PluginView {
+fn view_of_file(file: &Path, state: PluginState) -> PluginView {
     PluginView {
         name: file_name(file),
         version: String::new(),
-        state: state.to_owned(),
+        state: state.as_str().to_owned(),
         file: file.display().to_string(),
         digest: String::new(),
         abi: String::new(),

@@ -105,7 +105,9 @@ pub use fuse_servers::{
     FuseServerStart, FuseServers, NoFuseServers, Served,
 };
 pub use grant_bindings::{GrantBindings, NoBindings};
-pub use grants::{Grant, GrantPolicy, NotShipped, SHIPPED_LIST, ShippedListError, ShippedPlugins, SourceRight};
+pub use grants::{
+    Grant, GrantPolicy, GrantedProgram, NotShipped, SHIPPED_LIST, ShippedListError, ShippedPlugins, SourceRight,
+};
 pub use host_calls::{HostCallVerdict, HostCalls};
 pub use limits::{Limits, MOST_MEMORY_BYTES};
 pub use measured::Measured;

@@ -24,6 +24,7 @@ impl Host {
     pub(crate) fn start() -> Self {
         let node = Node::builder()
             .plugin(artifacts::plugin("loop"))
+            .plugin(artifacts::plugin("secret"))
             .config(GRANTS)
             .arguments(&["--provision"])
             // Docker finds plugins here alone.
@@ -99,9 +100,17 @@ impl Host {
         );
     }
 
-    /// The file of an image with busybox.
+    /// The file that [`Host::image`] makes.
+    pub(crate) fn image_file(&self) -> PathBuf {
+        self.node.folder().join("image.tar")
+    }
+
+    /// Makes the file of an image with busybox, once.
     pub(crate) fn image(&self) -> PathBuf {
-        let (folder, tar) = (self.node.folder().join("image"), self.node.folder().join("image.tar"));
+        let (folder, tar) = (self.node.folder().join("image"), self.image_file());
+        if tar.exists() {
+            return tar;
+        }
         fs::create_dir_all(folder.join("bin")).unwrap();
         fs::copy("/bin/busybox", folder.join("bin/busybox")).expect("busybox-static is installed");
         for applet in APPLETS {

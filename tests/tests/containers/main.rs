@@ -10,6 +10,7 @@
 
 mod docker;
 mod kit;
+mod kube;
 mod mounts;
 mod named;
 mod plugin_api;

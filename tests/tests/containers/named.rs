@@ -1,6 +1,10 @@
 //! Named volumes by the command line.
 
 use std::fs;
+use std::io::Write as _;
+use std::process::{Output, Stdio};
+
+use volhost_tests::artifacts;
 
 use crate::kit::Host;
 
@@ -21,7 +25,7 @@ fn a_volume_is_mounted_until_its_last_user_is_unmounted_and_keeps_its_content() 
     host.node.ok(&["volume", "umount", "My_data", "--id", "a"]);
     let refused = host.node.fails(&["volume", "rm", "My_data"]);
     assert!(refused.contains("My_data is in use by b"), "{refused}");
-    assert_eq!(host.node.ok(&["volume", "prune"]), "");
+    assert_eq!(host.node.ok(&["volume", "prune", "--force"]), "");
     host.node.ok(&["volume", "umount", "My_data", "--id", "b"]);
     host.node.ok(&["volume", "umount", "My_data", "--id", "b"]);
     assert_eq!(host.node.pod_mounts(), []);
@@ -30,6 +34,42 @@ fn a_volume_is_mounted_until_its_last_user_is_unmounted_and_keeps_its_content() 
     host.node.ok(&["volume", "umount", "My_data"]);
     host.node.ok(&["volume", "rm", "My_data"]);
     assert_eq!(host.node.ok(&["volume", "ls", "-q"]), "");
+    host.assert_clean();
+}
+
+/// Runs `volhost volume prune` with an answer on its standard input.
+fn prune(host: &Host, answer: &str) -> Output {
+    let mut command = host.node.inside(artifacts::volhost());
+    command.arg("--socket").arg(host.node.socket()).args(["volume", "prune"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It may end without reading the answer.
+    let _ = child.stdin.take().unwrap().write_all(answer.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn prune_asks_before_it_deletes_what_nobody_uses() {
+    let host = Host::start();
+    for name in ["used", "idle", "old"] {
+        create(&host, name);
+    }
+    host.node.ok(&["volume", "mount", "used"]);
+    for answer in ["", "n\n", "\ny\n"] {
+        let refused = prune(&host, answer);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{answer:?}: {said}");
+        assert!(said.contains("  idle (") && said.contains("  old (") && !said.contains("  used ("), "{said}");
+        assert!(said.contains("nothing was deleted; --force deletes without asking"), "{said}");
+    }
+    assert_eq!(host.node.ok(&["volume", "ls", "-q"]).lines().count(), 3);
+    let agreed = prune(&host, "y\n");
+    assert!(agreed.status.success(), "{agreed:?}");
+    assert_eq!(String::from_utf8_lossy(&agreed.stdout), "idle\nold\n");
+    assert_eq!(host.node.ok(&["volume", "ls", "-q"]), "used\n");
+    let nothing = prune(&host, "");
+    assert!(nothing.status.success() && nothing.stderr.is_empty(), "nothing to ask about: {nothing:?}");
+    host.node.ok(&["volume", "umount", "used"]);
+    host.node.ok(&["volume", "prune", "-f"]);
     host.assert_clean();
 }
 
@@ -52,7 +92,7 @@ fn volumes_and_users_survive_a_killed_daemon_and_volumes_a_reboot() {
     host.node.start();
     let path = host.node.ok(&["volume", "mount", "data", "--id", "a"]);
     assert_eq!(fs::read(host.node.path(path.trim().as_ref()).join("f")).unwrap(), b"kept");
-    assert_eq!(host.node.ok(&["volume", "prune"]), "other\n");
+    assert_eq!(host.node.ok(&["volume", "prune", "--force"]), "other\n");
     host.node.ok(&["volume", "umount", "data", "--id", "a"]);
     host.node.ok(&["volume", "rm", "data"]);
     host.assert_clean();

@@ -5,13 +5,17 @@ use std::process::Command;
 
 use crate::kit::{Host, fails, succeeds};
 
+/// The image of the container that holds a pod's namespaces, instead of one that Podman builds from
+/// a program that it may not find.
+pub(crate) const PAUSE: &str = "localhost/pause:1";
+
 /// Podman in the node's mount namespace, with folders of its own.
 pub(crate) struct Engine<'a>(&'a Host);
 
 impl<'a> Engine<'a> {
     pub(crate) fn start(host: &'a Host) -> Self {
         let settings = format!(
-            "[containers]\ndefault_ulimits=[\"nofile=1024:1024\",\"nproc=4096:4096\"]\n[engine]\nruntime=\"runc\"\ncgroup_manager=\"cgroupfs\"\nevents_logger=\"file\"\n[engine.volume_plugins]\nvolhost=\"{}\"\n",
+            "[containers]\ndefault_ulimits=[\"nofile=1024:1024\",\"nproc=4096:4096\"]\n[engine]\nruntime=\"runc\"\ncgroup_manager=\"cgroupfs\"\nevents_logger=\"file\"\ninfra_image=\"{PAUSE}\"\n[engine.volume_plugins]\nvolhost=\"{}\"\n",
             Host::SOCKET
         );
         fs::write(host.node.folder().join("containers.conf"), settings).unwrap();

@@ -25,6 +25,7 @@ fn volume(number: usize) -> MountedVolume {
         path: format!("/var/lib/volhost/pods/{uid}/volumes/kubernetes.io~empty-dir/volume-{number}"),
         read_only: false,
         container_mounts: Vec::new(),
+        container_devices: Vec::new(),
     }
 }
 

@@ -5,7 +5,8 @@
 //! | [`machine`] | the kernel, its calls for mounts, devices |
 //! | [`rights`] | user and capabilities |
 //! | [`places`] | folders, mount propagation, space |
-//! | [`tools`] | programs that a plugin needs |
+//! | [`tools`] | programs of file systems, FlexVolume drivers |
+//! | [`programs`] | the iSCSI initiator, FUSE servers |
 //! | [`daemon`] | the socket, and plugins that are refused or wait |
 //! | [`clock`], [`limits`] | the clock, and control groups |
 //! | [`needs`], [`subject`] | what plugins import; the process whose rights count |
@@ -18,6 +19,7 @@ mod limits;
 mod machine;
 mod needs;
 mod places;
+mod programs;
 mod rights;
 mod subject;
 mod tools;
@@ -128,6 +130,7 @@ async fn examine(config: &RunConfig) -> Checks {
     rights::check(&mut checks, subject);
     places::check(&mut checks, &kernel, subject, config, &root);
     tools::check(&mut checks, &kernel, config, &needs);
+    programs::check(&mut checks, config, &needs, facts.is_some());
     limits::check(&mut checks, subject, config.max_operations.get());
     let newest = facts.as_ref().and_then(|facts| facts.events.iter().map(|event| event.at).max());
     clock::check(&mut checks, &root, newest);

@@ -43,6 +43,11 @@ impl Needs {
         Self(needs.collect())
     }
 
+    /// Whether the daemon has loaded a plugin of this name.
+    pub(super) fn is_loaded(&self, name: &str) -> bool {
+        self.0.iter().any(|one| one.name == name)
+    }
+
     /// The names of the plugins that import an interface of the contract.
     pub(super) fn of_interface(&self, interface: &str) -> Vec<String> {
         let imports = |one: &&PluginNeeds| one.imports.iter().any(|import| import == interface);

@@ -1,8 +1,10 @@
 //! `volhost mounts`: what a container runtime has to mount.
 
 mod format;
+mod kube;
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use volhost_api::pb;
@@ -13,7 +15,7 @@ use super::error::CliError;
 use super::names;
 use super::output::Output;
 use super::wait::{PodKind, explain};
-use format::ContainerMount;
+use format::{ContainerDevice, ContainerMount, ContainerVolumes, Runtime};
 
 /// `mounts`.
 #[derive(Debug, Args)]
@@ -29,6 +31,9 @@ pub(super) struct MountsArguments {
     /// For which runtime
     #[arg(short, long, value_name = "RUNTIME", default_value = "podman")]
     pub(super) output: MountsFormat,
+    /// With -o kube: the file with the pod's manifest, as it was applied; `-` reads standard input
+    #[arg(short, long, value_name = "FILE", required_if_eq("output", "kube"))]
+    pub(super) file: Option<PathBuf>,
     /// How long to wait until the volumes are mounted
     #[arg(long, value_name = "DURATION", default_value = "2m3s")]
     pub(super) timeout: HumanDuration,
@@ -43,19 +48,42 @@ pub(super) enum MountsFormat {
     Docker,
     /// Options of `nerdctl run`
     Nerdctl,
-    /// The `mounts` of an OCI runtime's config.json
+    /// The mounts and devices of an OCI runtime's config.json
     Oci,
-    /// The `mounts` of a container's configuration for crictl
+    /// The mounts and devices of a container's configuration for crictl
     Crictl,
+    /// The pod of FILE for `podman kube play`, each volume a hostPath
+    Kube,
 }
 
-/// Waits until the pod's volumes are mounted, and prints one container's mounts.
+impl MountsFormat {
+    /// The runtime that starts one container; none for a whole pod.
+    const fn runtime(self) -> Option<Runtime> {
+        match self {
+            Self::Podman => Some(Runtime::Podman),
+            Self::Docker => Some(Runtime::Docker),
+            Self::Nerdctl => Some(Runtime::Nerdctl),
+            Self::Oci => Some(Runtime::Oci),
+            Self::Crictl => Some(Runtime::Crictl),
+            Self::Kube => None,
+        }
+    }
+}
+
+/// Waits until the pod's volumes are mounted, and prints one container's mounts and devices, or the
+/// whole pod.
 ///
 /// # Errors
 /// [`CliError::Failed`] if the volumes do not get mounted in time, and if the format cannot say what
 /// the pod asks for; [`CliError::Usage`] if the container is not named and the pod has several.
 pub(super) async fn run(arguments: &MountsArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     let pod = names::pod(&arguments.name, None)?;
+    let runtime = arguments.output.runtime();
+    check_options(arguments, runtime)?;
+    let manifest = match &arguments.file {
+        Some(file) => Some(kube::PodManifest::read(file, &pod)?),
+        None => None,
+    };
     let timeout = arguments.timeout.0;
     let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1);
     let mut client = Client::connect(socket).await?;
@@ -68,15 +96,32 @@ pub(super) async fn run(arguments: &MountsArguments, socket: &Path, output: &mut
     }
     let request = pb::PodRequest { pod: Some(pod) };
     let volumes = within(ANSWER_TIME, socket, client.manager.get_mounted_volumes_for_pod(request)).await?.volumes;
-    let container = choose(&volumes, arguments.container.as_deref())?;
-    let mounts = of_container(&volumes, container.as_deref());
-    output.line(&format::print(&mounts, arguments.output)?)
+    match (runtime, manifest) {
+        (Some(runtime), _) => {
+            let container = choose(&volumes, arguments.container.as_deref())?;
+            output.line(&format::print(&of_container(&volumes, container.as_deref()), runtime)?)
+        }
+        (None, Some(manifest)) => output.line(&manifest.with_host_paths(&volumes)?),
+        (None, None) => Err(CliError::Usage("-o kube needs the pod's manifest: add -f FILE".to_owned())),
+    }
+}
+
+/// Refuses options that mean nothing for the output.
+fn check_options(arguments: &MountsArguments, runtime: Option<Runtime>) -> Result<(), CliError> {
+    let refused = match (runtime, &arguments.file, &arguments.container) {
+        (Some(_), Some(_), _) => "-f goes with -o kube alone",
+        (None, _, Some(_)) => "-o kube prints every container of the pod; leave out -c",
+        _ => return Ok(()),
+    };
+    Err(CliError::Usage(refused.to_owned()))
 }
 
 /// Returns the container whose mounts are meant; none where no container has any.
 fn choose(volumes: &[pb::MountedVolume], named: Option<&str>) -> Result<Option<String>, CliError> {
-    let mut containers: Vec<&str> =
-        volumes.iter().flat_map(|volume| &volume.container_mounts).map(|mount| mount.container.as_str()).collect();
+    let of_mounts = volumes.iter().flat_map(|volume| &volume.container_mounts).map(|mount| mount.container.as_str());
+    let of_devices =
+        volumes.iter().flat_map(|volume| &volume.container_devices).map(|device| device.container.as_str());
+    let mut containers: Vec<&str> = of_mounts.chain(of_devices).collect();
     containers.sort_unstable();
     containers.dedup();
     match (named, containers.as_slice()) {
@@ -90,8 +135,18 @@ fn choose(volumes: &[pb::MountedVolume], named: Option<&str>) -> Result<Option<S
     }
 }
 
-/// The container's mounts, those of outer folders first.
-fn of_container(volumes: &[pb::MountedVolume], container: Option<&str>) -> Vec<ContainerMount> {
+/// The container's devices, and its mounts, those of outer folders first.
+fn of_container(volumes: &[pb::MountedVolume], container: Option<&str>) -> ContainerVolumes {
+    let devices = volumes
+        .iter()
+        .flat_map(|volume| volume.container_devices.iter().map(move |device| (volume, device)))
+        .filter(|(_, device)| Some(device.container.as_str()) == container)
+        .map(|(volume, device)| ContainerDevice {
+            source: device_node(&volume.path),
+            target: device.device_path.clone(),
+            read_only: volume.read_only,
+        })
+        .collect();
     let mut mounts: Vec<ContainerMount> = volumes
         .iter()
         .flat_map(|volume| volume.container_mounts.iter().map(move |mount| (volume, mount)))
@@ -105,7 +160,13 @@ fn of_container(volumes: &[pb::MountedVolume], container: Option<&str>) -> Vec<C
         })
         .collect();
     mounts.sort_by_cached_key(|mount| (Path::new(&mount.target).components().count(), mount.target.clone()));
-    mounts
+    ContainerVolumes { mounts, devices }
+}
+
+/// The node of a mapped device. The pod's folder has a link to it, and not every runtime follows
+/// one.
+fn device_node(link: &str) -> String {
+    fs::canonicalize(link).map_or_else(|_| link.to_owned(), |node| node.display().to_string())
 }
 
 #[cfg(test)]
@@ -134,8 +195,9 @@ mod tests {
     #[test]
     fn outer_folders_are_mounted_before_those_inside() {
         let pod = [volume(&[("web", "/data/deep/er")]), volume(&[("web", "/data")]), volume(&[("web", "/b/a")])];
-        let targets: Vec<String> = of_container(&pod, Some("web")).into_iter().map(|mount| mount.target).collect();
+        let targets: Vec<String> =
+            of_container(&pod, Some("web")).mounts.into_iter().map(|mount| mount.target).collect();
         assert_eq!(targets, ["/data", "/b/a", "/data/deep/er"]);
-        assert!(of_container(&pod, Some("log")).is_empty());
+        assert!(of_container(&pod, Some("log")).mounts.is_empty());
     }
 }

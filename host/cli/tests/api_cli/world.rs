@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc};
-use volhost_core::{VolumeCounts, WaitFailure};
+use volhost_core::WaitFailure;
+use volhost_metrics::NodeCounts;
 use volhost_model::names::PodUid;
 use volhost_model::view::Change;
 use volhost_model::view::{EventKind, EventView, PluginView, PodPhase, PodView, VolumeState, VolumeView};
@@ -13,14 +14,13 @@ use volhost_node::event_loop::requests::ForceTarget;
 use volhost_node::event_loop::requests::{
     Added, AddedPod, MountView, MountedVolume, NodeStatus, PodSelector, Request, RequestError, Snapshot,
 };
-use volhost_objects::populate::SelinuxCounts;
 use volhost_volume_ops::forced::Forced;
 
 /// What the node says.
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) snapshot: Snapshot,
-    pub(crate) counts: VolumeCounts,
+    pub(crate) counts: NodeCounts,
     pub(crate) events: Vec<EventView>,
     pub(crate) status: NodeStatus,
     pub(crate) mounts: Vec<MountView>,
@@ -111,7 +111,7 @@ impl Fake {
             }
             Request::Snapshot(answer) => drop(answer.send(world.snapshot.clone())),
             Request::Status(answer) => drop(answer.send(world.status.clone())),
-            Request::Counts(answer) => drop(answer.send((world.counts.clone(), SelinuxCounts::default()))),
+            Request::Counts(answer) => drop(answer.send(world.counts.clone())),
             Request::Events { after, answer } => {
                 let _ = answer.send(world.events.iter().filter(|event| event.sequence > after).cloned().collect());
             }
@@ -124,6 +124,7 @@ impl Fake {
                     path: format!("/r/{name}"),
                     read_only: false,
                     container_mounts: Vec::new(),
+                    container_devices: Vec::new(),
                 };
                 let volumes = if possibly { vec![volume("data"), volume("doubtful")] } else { vec![volume("data")] };
                 let _ = answer.send(known(&pod, &world).map(|()| volumes));

@@ -14,6 +14,7 @@ use super::reports::{ForcedMount, WorkerReport};
 use super::requests::{ForceTarget, PodSelector, RequestError};
 use super::sources::Sources;
 use super::world::World;
+use volhost_metrics::Operations;
 use volhost_volume_ops::expected_mounts::{NodePlace, VolumePlace};
 use volhost_volume_ops::forced::Forced;
 use volhost_volume_ops::layout;
@@ -37,12 +38,14 @@ pub(super) fn detach(
     answer: oneshot::Sender<Result<Forced, RequestError>>,
     volume_ops: Arc<VolumeOps>,
     reports: mpsc::UnboundedSender<WorkerReport>,
+    operations: Arc<Operations>,
 ) {
     tokio::task::spawn_blocking(move || {
         let done = match &mount {
             ForcedMount::OfPod { place, .. } => volume_ops.force_unmount(place, end_server),
             ForcedMount::Staging { place, .. } => volume_ops.force_unmount_of_node(place, end_server),
         };
+        operations.forced(done.is_ok());
         if let Ok(forced) = &done {
             // The loop ends only with the process.
             let _ = reports.send(WorkerReport::Forced(mount, *forced));

@@ -229,11 +229,11 @@ impl NodeHandle {
     /// # Errors
     /// [`RequestError::Stopping`].
     pub async fn metrics(&self) -> Result<String, RequestError> {
-        let (counts, labels) = self.ask(Request::Counts).await?;
+        let counts = self.ask(Request::Counts).await?;
         let exposition = self.exposition.clone();
         // Reading the usage of volumes may take a while, and a node with thousands of claims has a
         // long text.
-        tokio::task::spawn_blocking(move || exposition.text(&counts, &labels)).await.map_err(|_| RequestError::Stopping)
+        tokio::task::spawn_blocking(move || exposition.text(&counts)).await.map_err(|_| RequestError::Stopping)
     }
 
     /// Returns the usage of these volumes, in their order. A volume that hangs is shown with its

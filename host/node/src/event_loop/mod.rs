@@ -20,7 +20,7 @@
 //! | `controller_reports` | controllers' reports of attachments |
 //! | `plugins`, `drivers` | plugins and external drivers that appear, change or go |
 //! | `provisioning` | volumes for claims |
-//! | `orphans` | cleanup of the folders of unknown pods |
+//! | `orphans`, `orphan_search` | cleanup of the folders of unknown pods |
 //! | `fuse_servers`, `vanished`, `forced` | mounts that go without an operation |
 //! | `drains`, `expected_pods`, `schedule` | callers that wait, and work at intervals |
 //! | [`handle`](NodeHandle), [`requests`], `lookup`, `queries`, `claims` | what callers ask, and the answers |
@@ -44,6 +44,7 @@ pub(crate) mod node_state;
 pub(crate) mod object_files;
 mod object_requests;
 mod operation_history;
+mod orphan_search;
 mod orphans;
 mod plugins;
 pub(crate) mod provisioning;

@@ -19,9 +19,11 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::warn;
 use volhost_core::Event;
+use volhost_metrics::OrphanCounts;
 use volhost_model::names::PodUid;
 use volhost_model::view::EventKind;
 
+use super::orphan_search::OrphanSearch;
 use super::reports::WorkerReport;
 use super::sources::Sources;
 use super::world::World;
@@ -62,6 +64,7 @@ pub(super) struct OrphanCleanup {
     /// reported.
     due: Option<Instant>,
     cleaning: FoldersInCleaning,
+    search: OrphanSearch,
     /// The leftovers of each pod for which an event was emitted.
     reported: BTreeMap<PodUid, Vec<String>>,
 }
@@ -112,8 +115,14 @@ impl OrphanCleanup {
             workers: WorkerPool::eager(WORKERS),
             due: None,
             cleaning: FoldersInCleaning::default(),
+            search: OrphanSearch::default(),
             reported: BTreeMap::new(),
         }
+    }
+
+    /// Returns what the last search has found and cleaned.
+    pub(super) const fn counts(&self) -> OrphanCounts {
+        self.search.counts()
     }
 
     /// Whether folders are being cleaned for which a drain waits.
@@ -164,10 +173,12 @@ impl OrphanCleanup {
     }
 
     /// Cleans the folders of unknown pods that a search has found.
-    pub(super) fn found(&mut self, pods: &[PodUid], world: &World) {
+    pub(super) fn found(&mut self, pods: &[PodUid], world: &World, sources: &Sources) {
         self.due = Some(Instant::now() + EVERY);
         let found: BTreeSet<&PodUid> = pods.iter().collect();
         self.reported.retain(|pod, _| found.contains(pod));
+        let is_orphan = |pod: &&PodUid| is_unknown(pod, world) && !sources.knows(pod);
+        self.search.begin(pods.iter().filter(is_orphan).cloned());
         for pod in pods {
             self.clean(pod, Reason::Orphan, world);
         }
@@ -185,6 +196,7 @@ impl OrphanCleanup {
     /// Handles the result of cleaning the folder of a pod.
     pub(super) fn cleaned(&mut self, pod: PodUid, orphan: Orphan, world: &mut World, sources: &Sources) {
         self.cleaning.end(&pod);
+        self.search.cleaned(&pod, orphan.volumes.is_empty() && orphan.left.is_empty());
         if !is_unknown(&pod, world) {
             return;
         }

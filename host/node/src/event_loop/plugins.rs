@@ -1,13 +1,13 @@
 //! The plugin folder's changes, and the questions that plugins are asked about volumes.
 #![deny(clippy::disallowed_methods)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use volhost_core::{Core, Event};
 use volhost_model::names::PluginName;
-use volhost_model::view::{EventKind, PluginView};
+use volhost_model::view::{EventKind, PluginState, PluginView};
 use volhost_plugin_folder::{AnswerEffect, IdentifyAnswer, PluginChanges, PluginRegistry, QuestionKey};
 
 use super::sources::Sources;
@@ -49,6 +49,11 @@ impl Plugins {
     /// Returns the plugins for listing.
     pub(super) fn views(&self, core: &Core) -> Vec<PluginView> {
         self.registry.views(|name| core.volumes_of_plugin(name))
+    }
+
+    /// Counts the plugins by state.
+    pub(super) fn counts(&self) -> BTreeMap<PluginState, u64> {
+        self.registry.counts()
     }
 
     /// Returns when a plugin is to be asked again.

@@ -13,6 +13,7 @@ use super::drivers::NodeDrivers;
 use super::plugins::Plugins;
 use super::reply::reply;
 use super::requests::{MountView, MountedVolume, RequestError, Snapshot};
+use super::sources::Sources;
 use super::world::World;
 use volhost_volume_ops::layout;
 use volhost_volume_ops::volume_ops::VolumeOps;
@@ -58,7 +59,18 @@ pub(super) fn mounts(
 
 /// Lists the mounted volumes of a pod; with `possibly`, also those that may be mounted. `root` is
 /// the root folder on the host.
-pub(super) fn mounted_volumes(core: &Core, uid: &PodUid, possibly: bool, root: &Path) -> Vec<MountedVolume> {
+pub(super) fn mounted_volumes(
+    core: &Core,
+    sources: &Sources,
+    uid: &PodUid,
+    possibly: bool,
+    root: &Path,
+) -> Vec<MountedVolume> {
+    let pod = sources.store().pod_with_uid(uid.as_str()).and_then(|key| sources.store().pod(key));
+    let devices = |name: &str| {
+        let uses = pod.iter().flat_map(|pod| &pod.uses).filter(|used| used.volume.as_str() == name);
+        uses.filter_map(|used| used.device.clone()).collect()
+    };
     let volumes = if possibly { core.possibly_mounted_volumes_of(uid) } else { core.mounted_volumes_of(uid) };
     let absolute = |mut mount: ContainerMountView| {
         if !mount.path.is_empty() {
@@ -68,6 +80,7 @@ pub(super) fn mounted_volumes(core: &Core, uid: &PodUid, possibly: bool, root: &
     };
     let views = volumes.into_iter().map(|volume| MountedVolume {
         container_mounts: volume.container_mounts.into_iter().map(absolute).collect(),
+        container_devices: devices(&volume.name),
         path: root.join(&volume.path).display().to_string(),
         outer_name: volume.name,
         unique_name: volume.unique_name,

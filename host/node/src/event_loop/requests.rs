@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::oneshot;
-use volhost_core::{VolumeCounts, WaitFailure};
+use volhost_core::WaitFailure;
+use volhost_metrics::NodeCounts;
 use volhost_model::names::PodUid;
 use volhost_model::view::{
     ClaimView, ContainerMountView, DriverView, EventView, OperationView, PastOperationView, PersistentVolumeView,
@@ -14,8 +15,7 @@ use volhost_model::view::{
 };
 
 use super::manifest_text::Manifest;
-use volhost_objects::populate::SelinuxCounts;
-use volhost_objects::{ObjectKey, Problem};
+use volhost_objects::{DeviceUse, ObjectKey, Problem};
 use volhost_volume_ops::forced::Forced;
 
 /// The mount that a forced unmount detaches.
@@ -155,6 +155,8 @@ pub struct MountedVolume {
     pub read_only: bool,
     /// Its mounts in containers, with absolute paths.
     pub container_mounts: Vec<ContainerMountView>,
+    /// Its devices in containers.
+    pub container_devices: Vec<DeviceUse>,
 }
 
 /// All lists at one moment.
@@ -267,8 +269,8 @@ pub enum Request {
     History(oneshot::Sender<Vec<PastOperationView>>),
     /// The claims and the PersistentVolumes.
     Claims(oneshot::Sender<Claims>),
-    /// The numbers of volumes and operations.
-    Counts(oneshot::Sender<(VolumeCounts, SelinuxCounts)>),
+    /// What the metrics count.
+    Counts(oneshot::Sender<NodeCounts>),
     /// Events after this sequence number, oldest first.
     Events {
         /// The last sequence number the caller has seen; 0 for all that are kept.

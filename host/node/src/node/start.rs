@@ -12,7 +12,7 @@ use volhost_csi::CsiDrivers;
 use volhost_driver_table::DriverTable;
 use volhost_iscsi::{OpenIscsi, Places};
 use volhost_manifests::ManifestFolder;
-use volhost_metrics::Exposition;
+use volhost_metrics::{CsiCalls, Exposition, NodeDisks};
 use volhost_model::clock::Clock;
 use volhost_objects::payload::{SharedObjects, renewals};
 use volhost_runtime::{Environment, NodeFacts};
@@ -60,7 +60,9 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
     let table = Arc::new(DriverTable::new(changes.clone(), clock));
     let (registered, mut ready) = mpsc::unbounded_channel();
     let drivers = CsiDrivers::new(options.plugin_registry.clone(), table.clone(), objects.clone(), registered);
-    let drivers = Arc::new(drivers.with_labels(options.identity.labels.clone()));
+    let calls = Arc::new(CsiCalls::default());
+    let drivers = drivers.with_labels(options.identity.labels.clone()).with_observer(calls.clone());
+    let drivers = Arc::new(drivers);
     let known = (objects.clone(), drivers.clone());
     let (ended, mut endings) = mpsc::unbounded_channel();
     let (begun, mut options) = tokio::task::spawn_blocking(move || (begin(&options, known, ended), options))
@@ -148,7 +150,7 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
     let mut environment = Environment::default()
         .with_node(Arc::new(facts))
         .with_objects(objects.clone())
-        .with_drivers(drivers)
+        .with_drivers(drivers.clone())
         .with_fuse_servers(Arc::new(servers.clone()))
         .with_iscsi(Arc::new(OpenIscsi::new(Places::default())));
     if let Some(flex) = flex.clone() {
@@ -195,6 +197,8 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
     let meter = VolumeMeter::new(&volume_ops, options.bounds.plugin_time, events);
     let exposition = Exposition::new(world.operations().clone(), Some(meter))
         .with_drivers(Arc::clone(&table))
+        .with_csi(drivers, calls)
+        .with_disks(NodeDisks::new(&volume_ops))
         .with_fuse_servers(servers);
     let files = ObjectFiles::new(&volume_ops, provisioning.is_some());
     vanished::start(&volume_ops, reports.clone());

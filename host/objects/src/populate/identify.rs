@@ -62,7 +62,7 @@ fn missing(pod: &PodObject, name: &OuterName) -> ResolveError {
 /// File systems go with `volumeMounts`, devices with `volumeDevices`.
 fn check_mode(pod: &PodObject, volume: &PodVolume, spec: &VolumeSpec) -> Result<(), ResolveError> {
     let name = &volume.name;
-    let used = |as_device: bool| pod.uses.iter().find(|used| used.volume == *name && used.as_device == as_device);
+    let used = |as_device: bool| pod.uses.iter().find(|used| used.volume == *name && used.is_device() == as_device);
     let mode = spec.persistent_volume.as_ref().map(|persistent| persistent.volume_mode);
     let (used, problem, remedy) = match (mode, used(false), used(true)) {
         (Some(VolumeMode::Block), Some(used), _) => {

@@ -78,6 +78,17 @@ pub struct GrantPolicy {
     shipped: ShippedPlugins,
 }
 
+/// A program that a grant names as a FUSE server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantedProgram {
+    /// The plugin.
+    pub plugin: PluginName,
+    /// The server's name in the grant.
+    pub server: String,
+    /// The program.
+    pub program: PathBuf,
+}
+
 /// One plugin's rights beyond those of every plugin.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -116,6 +127,21 @@ impl GrantPolicy {
     pub fn granted_to(&self, name: &PluginName) -> Vec<&'static str> {
         let Some(grant) = self.named(name) else { return Vec::new() };
         GRANTABLE_INTERFACES.iter().copied().filter(|interface| grant.covers(interface)).collect()
+    }
+
+    /// The programs that grants name as FUSE servers, by plugin.
+    #[must_use]
+    pub fn fuse_programs(&self) -> Vec<GrantedProgram> {
+        let names: BTreeSet<&PluginName> = self.grants.keys().chain(self.builtin.keys()).collect();
+        let grants = names.into_iter().filter_map(|name| Some((name, self.named(name)?)));
+        let programs = grants.flat_map(|(plugin, grant)| {
+            grant.fuse_servers.0.iter().map(|(server, granted)| GrantedProgram {
+                plugin: plugin.clone(),
+                server: server.clone(),
+                program: granted.program(),
+            })
+        });
+        programs.collect()
     }
 
     /// The grant under this name: the operator's, else the built-in one.

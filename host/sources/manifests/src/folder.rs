@@ -11,8 +11,9 @@ use rustix::fs::{AtFlags, CWD, StatxFlags};
 
 use super::grace::Grace;
 use super::listing::{self, FileText, ManifestStamp};
+use super::problems::FileProblems;
 use volhost_objects::UnknownFieldNotice;
-use volhost_objects::changes::{Changes, Problem};
+use volhost_objects::changes::{Changes, Problem, ProblemKind};
 use volhost_objects::error::ManifestError;
 use volhost_objects::key::ObjectKey;
 use volhost_objects::object::Object;
@@ -38,7 +39,7 @@ pub struct ManifestFolder {
     files: BTreeMap<String, FileState>,
     /// The objects that count: one a key, and one pod a uid.
     objects: BTreeMap<ObjectKey, Arc<Object>>,
-    problems: BTreeMap<String, Vec<String>>,
+    problems: FileProblems,
     /// Why changes are not noticed, if they are not.
     unwatched: Option<String>,
     listed_once: bool,
@@ -89,7 +90,7 @@ impl ManifestFolder {
             path: path.into(),
             files: BTreeMap::new(),
             objects: BTreeMap::new(),
-            problems: BTreeMap::new(),
+            problems: FileProblems::default(),
             unwatched: None,
             listed_once: false,
             is_listed: false,
@@ -121,7 +122,7 @@ impl ManifestFolder {
 
     /// Every unsolved problem, by file.
     pub fn problems(&self) -> impl Iterator<Item = Problem> + '_ {
-        self.problems.iter().map(|(file, messages)| Problem { file: file.clone(), messages: messages.clone() })
+        self.problems.all()
     }
 
     /// Whether the folder has been listed, and every file in it has been read without error at
@@ -300,7 +301,7 @@ impl ManifestFolder {
                             let messages: Vec<String> =
                                 parsed.unknown_kinds.into_iter().chain(unknown_fields).chain(parsed.notices).collect();
                             if !messages.is_empty() {
-                                changes.notices.push(Problem { file: file_name, messages });
+                                changes.notices.push(Problem { file: file_name, messages, kinds: BTreeSet::new() });
                             }
                             *file = FileState {
                                 stamp: reading.stamp,
@@ -315,9 +316,9 @@ impl ManifestFolder {
             }
         }
         let (objects, mut problems) = self.settle();
-        let folder_problems: Vec<String> = folder_problem.into_iter().chain(self.unwatched.clone()).collect();
-        if !folder_problems.is_empty() {
-            problems.insert(self.path.display().to_string(), folder_problems);
+        let folder = self.path.display().to_string();
+        for problem in folder_problem.into_iter().chain(self.unwatched.clone()) {
+            problems.add(&folder, ProblemKind::Folder, problem);
         }
         self.replace(objects, problems, &mut changes);
         changes.complete = self.is_complete();
@@ -348,17 +349,19 @@ impl ManifestFolder {
     }
 
     /// Which object of each key counts, and what is wrong with the files.
-    fn settle(&self) -> (BTreeMap<ObjectKey, Arc<Object>>, BTreeMap<String, Vec<String>>) {
-        let mut problems: BTreeMap<String, Vec<String>> =
-            self.grace.problems().map(|(name, problem)| (name, vec![problem])).collect();
+    fn settle(&self) -> (BTreeMap<ObjectKey, Arc<Object>>, FileProblems) {
+        let mut problems = FileProblems::default();
+        for (name, problem) in self.grace.problems() {
+            problems.add(&name, ProblemKind::Missing, problem);
+        }
         for name in self.written_long() {
             let problem = ManifestError::BeingWritten { file: name.clone() }.to_string();
-            problems.entry(name.clone()).or_default().push(problem);
+            problems.add(name, ProblemKind::BeingWritten, problem);
         }
         let mut candidates: BTreeMap<&ObjectKey, Vec<&Arc<Object>>> = BTreeMap::new();
         for (name, file) in &self.files {
             if let Some(error) = &file.error {
-                problems.entry(name.clone()).or_default().push(error.clone());
+                problems.add(name, ProblemKind::Invalid, error.clone());
             }
             for object in &file.objects {
                 candidates.entry(&object.key).or_default().push(object);
@@ -374,7 +377,7 @@ impl ManifestFolder {
                     "{}: {key} is in {} already; that one counts. Remove or rename one of them",
                     other.origin, winner.origin
                 );
-                problems.entry(other.origin.file.to_string()).or_default().push(problem);
+                problems.add(&other.origin.file, ProblemKind::Duplicate, problem);
             }
             chosen.push(winner);
         }
@@ -390,7 +393,7 @@ impl ManifestFolder {
                     "{}: {} has the uid of {} at {}; give each pod a uid of its own, or none",
                     object.origin, object.key, first.key, first.origin
                 );
-                problems.entry(object.origin.file.to_string()).or_default().push(problem);
+                problems.add(&object.origin.file, ProblemKind::Duplicate, problem);
                 continue;
             }
             if object.pod().is_some() {
@@ -401,12 +404,7 @@ impl ManifestFolder {
         (objects, problems)
     }
 
-    fn replace(
-        &mut self,
-        objects: BTreeMap<ObjectKey, Arc<Object>>,
-        problems: BTreeMap<String, Vec<String>>,
-        changes: &mut Changes,
-    ) {
+    fn replace(&mut self, objects: BTreeMap<ObjectKey, Arc<Object>>, problems: FileProblems, changes: &mut Changes) {
         let same = |a: &Arc<Object>, b: &Arc<Object>| {
             Arc::ptr_eq(a, b)
                 || (a.origin.file == b.origin.file
@@ -417,10 +415,8 @@ impl ManifestFolder {
         let changed = objects.values().filter(|new| self.objects.get(&new.key).is_none_or(|old| !same(old, new)));
         changes.upserted = changed.cloned().collect();
         changes.removed = self.objects.values().filter(|old| !objects.contains_key(&old.key)).cloned().collect();
-        let new_problems = problems.iter().filter(|(file, messages)| self.problems.get(*file) != Some(messages));
-        changes.problems =
-            new_problems.map(|(file, messages)| Problem { file: file.clone(), messages: messages.clone() }).collect();
-        changes.cleared = self.problems.keys().filter(|file| !problems.contains_key(*file)).cloned().collect();
+        changes.problems = problems.other_than(&self.problems);
+        changes.cleared = self.problems.without(&problems);
         self.objects = objects;
         self.problems = problems;
     }

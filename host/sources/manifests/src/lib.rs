@@ -27,6 +27,7 @@ mod folder;
 mod grace;
 mod inotify;
 mod listing;
+mod problems;
 mod watch;
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ mod upgrade;
 use std::fs;
 
 use volhost_tests::csi::CsiDriver;
-use volhost_tests::manifests::{device_pod, pod};
+use volhost_tests::manifests::{csi_volume, device_pod, pod};
 use volhost_tests::wait::eventually;
 use volhost_tests::{Node, artifacts};
 
@@ -28,9 +28,7 @@ fn node() -> Node {
 
 /// A PersistentVolume of the driver, and its claim.
 fn volume(name: &str, more: &str, mode: &str) -> String {
-    format!(
-        "apiVersion: v1\nkind: PersistentVolume\nmetadata: {{ name: {name} }}\nspec:\n  capacity: {{ storage: 32Mi }}\n  accessModes: [ReadWriteOnce]\n  volumeMode: {mode}\n  csi: {{ driver: {NAME}, volumeHandle: {name}-id{more} }}\n---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{ name: {name}-claim }}\nspec:\n  accessModes: [ReadWriteOnce]\n  volumeMode: {mode}\n  resources: {{ requests: {{ storage: 1Mi }} }}\n  volumeName: {name}\n"
-    )
+    csi_volume(NAME, name, more, mode)
 }
 
 fn claimed(name: &str) -> String {

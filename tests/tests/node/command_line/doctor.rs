@@ -173,6 +173,32 @@ fn folders_that_cannot_be_used_are_problems() {
 }
 
 #[test]
+fn programs_that_a_loaded_plugin_needs_are_looked_for() {
+    let grants = "[grants.\"volhost.example/none\".fuse-servers.sshfs]\nprogram = \"/no/such/sshfs\"\narguments = [\"{mount}\"]\n";
+    let node = Node::builder().plugin(artifacts::plugin("iscsi")).start();
+    let config = super::file(&node, "fuse.toml", &grants.replace("volhost.example/none", "kubernetes.io/host-path"));
+    node.manifest("a.yaml", &volhost_tests::manifests::pod("a", "uid-a", &["name: scratch, emptyDir: {}"]));
+    node.wait_mounted("default/a");
+    // The machine of the tests has no initiator.
+    let initiator = |checks: &BTreeMap<String, Value>| checks.get("iSCSI initiator").cloned();
+    let is_loaded = || initiator(&doctor(&node, &[]).0).is_some();
+    assert!(eventually(is_loaded), "{:?}", doctor(&node, &[]).0);
+    let found = initiator(&doctor(&node, &[]).0).unwrap();
+    if found["outcome"] != "ok" {
+        assert!(found["action"].as_str().unwrap().contains("install open-iscsi"), "{found}");
+    }
+    let (checks, _) = doctor(&node, &["--config", &config]);
+    assert_eq!(outcome(&checks, "FUSE server sshfs"), "problem", "{checks:?}");
+    let action = checks["FUSE server sshfs"]["action"].as_str().unwrap();
+    assert!(action.contains("[grants.\"kubernetes.io/host-path\".fuse-servers.sshfs]"), "{action}");
+    // A grant of a plugin that is not loaded needs nothing.
+    let config = super::file(&node, "other.toml", grants);
+    let (checks, _) = doctor(&node, &["--config", &config]);
+    assert!(!checks.contains_key("FUSE server sshfs"), "{checks:?}");
+    assert!(!doctor(&Node::start_default(), &[]).0.contains_key("iSCSI initiator"));
+}
+
+#[test]
 fn options_that_the_daemon_would_refuse_are_refused() {
     let node = Node::builder().build();
     let config = super::file(&node, "bad.toml", "root-dir = 7\n");

@@ -1,11 +1,12 @@
-//! The dashboard asks for nothing that is not there.
+//! The dashboard and the alerts ask for nothing that is not there.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 use volhost_tests::artifacts::workspace;
 
-use crate::observability::figures::{Figures, node_with_a_claim};
+use crate::observability::alerts::alerts;
+use crate::observability::figures::{Figures, node_with_a_driver};
 
 /// Every `expr` in the dashboard.
 fn queries(value: &Value, found: &mut Vec<String>) {
@@ -41,7 +42,10 @@ fn metrics(query: &str) -> BTreeSet<String> {
         "storage_operation_",
         "volume_operation_",
         "reconstruct_",
-        "kubelet_volume_stats_",
+        "kubelet_",
+        "csi_operations_",
+        "plugin_manager_",
+        "force_cleaned_",
         "volhost_",
         "process_",
     ];
@@ -49,13 +53,15 @@ fn metrics(query: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_metric_that_the_dashboard_asks_for_is_served() {
+fn every_metric_that_the_dashboard_and_the_alerts_ask_for_is_served() {
     let text = std::fs::read_to_string(workspace().join("deploy/grafana/volhost.json")).unwrap();
     let dashboard: Value = serde_json::from_str(&text).unwrap();
     let mut asked = Vec::new();
     queries(&dashboard, &mut asked);
     assert!(asked.len() >= 10, "{asked:?}");
-    let node = node_with_a_claim(&[]);
+    // Prometheus itself knows whether it reaches a node.
+    asked.extend(alerts().into_iter().map(|alert| alert.expression).filter(|query| !query.starts_with("up{")));
+    let (node, _driver) = node_with_a_driver(&[]);
     let figures = Figures::once(&node, |figures| figures.has("kubelet_volume_stats_capacity_bytes", &[]));
     for query in &asked {
         let names = metrics(query);

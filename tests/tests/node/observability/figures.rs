@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
-use volhost_tests::Node;
-use volhost_tests::manifests::{local_volume, pod};
+use volhost_tests::csi::{CsiDriver, REGISTRY};
+use volhost_tests::manifests::{csi_volume, local_volume, pod};
 use volhost_tests::wait::eventually;
+use volhost_tests::{Node, artifacts};
 
 /// Figures by name and labels.
 pub(crate) struct Figures(pub(crate) String);
@@ -61,4 +62,29 @@ pub(crate) fn node_with_a_claim(arguments: &[&str]) -> Node {
     node.manifest("a.yaml", &format!("{claimed}---\n{}", pod("a", "uid-a", &volumes)));
     node.wait_mounted("default/a");
     node
+}
+
+/// The CSI driver of [`node_with_a_driver`].
+pub(crate) const DRIVER: &str = "csi.test";
+
+/// A node that has every figure: beside the volumes of [`node_with_a_claim`], one of a CSI driver
+/// that was called.
+pub(crate) fn node_with_a_driver(arguments: &[&str]) -> (Node, CsiDriver) {
+    let builder = Node::builder().plugin(artifacts::plugin("csi")).arguments(arguments);
+    let mut node = builder.prepare("mkdir $NODE/disk/data").build();
+    let registry = node.folder().join(REGISTRY).display().to_string();
+    node.add_arguments(&["--plugin-registry", &registry]);
+    node.start();
+    let driver = CsiDriver::start(&node, DRIVER, &["stage", "attach"]);
+    node.wait_event(&["DriverRegistered", DRIVER]);
+    let disk = node.folder().join("disk/data").display().to_string();
+    let volumes = [local_volume("data", &disk, "test-node"), csi_volume(DRIVER, "disk", "", "Filesystem")];
+    let wanted = [
+        "name: data, persistentVolumeClaim: { claimName: data-claim }",
+        "name: disk, persistentVolumeClaim: { claimName: disk-claim }",
+        "name: fast, emptyDir: { medium: Memory }",
+    ];
+    node.manifest("a.yaml", &format!("{}---\n{}", volumes.join("---\n"), pod("a", "uid-a", &wanted)));
+    node.wait_mounted("default/a");
+    (node, driver)
 }

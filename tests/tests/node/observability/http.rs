@@ -19,9 +19,14 @@ pub(crate) fn request(address: SocketAddr, method: &str, path: &str) -> Answer {
 
 /// The same of a host of this name.
 pub(crate) fn request_of(address: SocketAddr, host: &str, method: &str, path: &str) -> Answer {
+    request_with(address, &format!("Host: {host}"), method, path)
+}
+
+/// The same with these header lines.
+pub(crate) fn request_with(address: SocketAddr, headers: &str, method: &str, path: &str) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-    write!(stream, "{method} {path} HTTP/1.0\r\nHost: {host}\r\n\r\n").unwrap();
+    write!(stream, "{method} {path} HTTP/1.0\r\n{headers}\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let (headers, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no HTTP answer: {text:?}"));

@@ -8,8 +8,8 @@ use volhost_tests::fuse::FuseServer;
 use volhost_tests::manifests::{local_volume, pod};
 use volhost_tests::wait::eventually;
 
-use crate::observability::figures::{Figures, address, node_with_a_claim};
-use crate::observability::http::request;
+use crate::observability::figures::{Figures, address, node_with_a_claim, node_with_a_driver};
+use crate::observability::http::{request, request_with};
 
 const EMPTY_DIR: &str = "kubernetes.io/empty-dir";
 const LOCAL: &str = "kubernetes.io/local-volume";
@@ -43,7 +43,8 @@ fn a_failure_is_counted_and_the_volume_is_shown_as_one_to_mount() {
     let host_path = "kubernetes.io/host-path";
     let failed = [("volume_plugin", host_path), ("operation_name", "volume_mount"), ("status", "fail-unknown")];
     assert!(figures.value("storage_operation_duration_seconds_count", &failed) >= 1.0);
-    assert!(!figures.has("volume_manager_operations_total", &[("volume_plugin", host_path), ("status", "success")]));
+    let succeeded = [("volume_plugin", host_path), ("operation_name", "volume_mount"), ("status", "success")];
+    assert_eq!(figures.value("volume_manager_operations_total", &succeeded), 0.0, "every outcome begins with 0");
     let missing = [("plugin_name", host_path), ("state", "to_mount")];
     assert_eq!(figures.value("volume_manager_state_diff", &missing), 1.0);
     let pending = ["running", "waiting"].map(|state| {
@@ -113,7 +114,8 @@ fn connections_that_never_read_or_never_ask_leave_room_for_a_scrape() {
 fn metrics_are_served_over_http_only_when_asked_for() {
     let node = node_with_a_claim(&["--metrics-listen", "127.0.0.1:0"]);
     let address = address(&node);
-    let answer = request(address, "GET", "/metrics");
+    let answer =
+        request_with(address, "Accept: application/openmetrics-text;version=1.0.0,*/*;q=0.1", "GET", "/metrics");
     assert_eq!(answer.status, 200);
     assert!(answer.headers.contains("content-type: application/openmetrics-text; version=1.0.0"), "{}", answer.headers);
     assert!(
@@ -121,6 +123,9 @@ fn metrics_are_served_over_http_only_when_asked_for() {
         "{}",
         answer.body
     );
+    let plain = request(address, "GET", "/metrics");
+    assert!(plain.headers.contains("content-type: text/plain; version=0.0.4"), "{}", plain.headers);
+    assert!(plain.body.contains("# TYPE volume_manager_operations_total counter\n"), "{}", plain.body);
     assert_eq!(request(address, "GET", "/elsewhere").status, 404);
     assert_eq!(request(address, "POST", "/metrics").status, 405);
     assert!(!Node::start_default().log().contains("metrics are served"));
@@ -171,7 +176,7 @@ fn a_hung_volume_delays_no_scrape_and_no_other_volume_and_comes_back() {
 
 #[test]
 fn every_metric_that_is_served_is_documented() {
-    let node = node_with_a_claim(&[]);
+    let (node, _driver) = node_with_a_driver(&[]);
     let page = std::fs::read_to_string(volhost_tests::artifacts::workspace().join("docs/observability.md")).unwrap();
     let served = node.ok(&["metrics"]);
     let names = served.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());

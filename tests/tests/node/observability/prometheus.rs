@@ -96,7 +96,7 @@ fn a_real_prometheus_reads_the_figures_and_alerts_by_them() {
     let alert = receive(&alerts);
     assert!(alert.contains("VolumeMounted") && alert.contains("volume_mount"), "{alert}");
 
-    let mounts = "volume_manager_operations_total{volume_plugin=\"kubernetes.io/local-volume\"}";
+    let mounts = "volume_manager_operations_total{volume_plugin=\"kubernetes.io/local-volume\",status=\"success\"}";
     let labels = prometheus.wait_for(mounts, |count| count == 1.0);
     assert_eq!((labels["operation_name"].as_str(), labels["status"].as_str()), (Some("volume_mount"), Some("success")));
     let labels = prometheus.wait_for("kubelet_volume_stats_capacity_bytes", |bytes| bytes > 0.0);

@@ -2,6 +2,7 @@
 #![deny(clippy::disallowed_methods)]
 
 use volhost_core::Event;
+use volhost_metrics::NodeCounts;
 use volhost_model::names::UniqueVolumeName;
 
 use super::NodeState;
@@ -62,14 +63,15 @@ impl NodeState {
                 let sizes = self.volume_ops.known_sizes();
                 reply(answer, claims(&self.sources, machine, sizes));
             }
-            Request::Counts(answer) => reply(answer, (self.world.core().counts(), self.sources.selinux_counts())),
+            Request::Counts(answer) => reply(answer, self.counts()),
             Request::Events { after, answer } => reply(answer, self.world.events_after(after)),
             Request::Mounts { pod, answer } => match known(&pod) {
                 Ok(uid) => queries::mounts(uid, self.volume_ops.clone(), answer),
                 Err(error) => reply(answer, Err(error)),
             },
             Request::MountedVolumes { pod, possibly, answer } => {
-                let volumes = |uid| queries::mounted_volumes(self.world.core(), &uid, possibly, &self.root);
+                let volumes =
+                    |uid| queries::mounted_volumes(self.world.core(), &self.sources, &uid, possibly, &self.root);
                 reply(answer, known(&pod).map(volumes));
             }
             Request::ExtraSupplementalGroups { pod, answer } => {
@@ -99,11 +101,23 @@ impl NodeState {
             Request::ForceUnmount { target, end_server, answer } => {
                 match forced::find(&self.world, &self.sources, &target) {
                     Ok(mount) => {
-                        forced::detach(mount, end_server, answer, self.volume_ops.clone(), self.reports.clone());
+                        let (volume_ops, reports) = (self.volume_ops.clone(), self.reports.clone());
+                        forced::detach(mount, end_server, answer, volume_ops, reports, self.world.operations().clone());
                     }
                     Err(error) => reply(answer, Err(error)),
                 }
             }
+        }
+    }
+
+    fn counts(&self) -> NodeCounts {
+        NodeCounts {
+            volumes: self.world.core().counts(),
+            selinux: self.sources.selinux_counts(),
+            plugins: self.plugins.counts(),
+            manifest_problems: self.sources.manifest_problem_counts(),
+            is_draining: self.world.core().is_draining(),
+            orphans: self.orphans.counts(),
         }
     }
 

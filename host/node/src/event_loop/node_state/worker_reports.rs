@@ -34,7 +34,7 @@ impl NodeState {
                         self.objects_changed();
                     }
                 }
-                WorkerReport::PodFolders(pods) => self.orphans.found(&pods, &self.world),
+                WorkerReport::PodFolders(pods) => self.orphans.found(&pods, &self.world, &self.sources),
                 WorkerReport::Orphan(pod, orphan) => {
                     self.orphans.cleaned(pod, orphan, &mut self.world, &self.sources);
                 }

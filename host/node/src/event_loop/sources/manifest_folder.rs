@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use volhost_objects::Problem;
+use volhost_objects::{Problem, ProblemKind};
 
 /// How much of the manifest folder has been read.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct ManifestFolderState {
     /// The files that have never been read without error.
     unread: Vec<String>,
     /// What is wrong with the files that cannot be used, by name.
-    problems: BTreeMap<String, Vec<String>>,
+    problems: BTreeMap<String, Problem>,
 }
 
 impl ManifestFolderState {
@@ -35,15 +35,23 @@ impl ManifestFolderState {
         for file in cleared {
             self.problems.remove(file);
         }
-        for Problem { file, messages } in changed {
-            self.problems.insert(file.clone(), messages.clone());
+        for problem in changed {
+            self.problems.insert(problem.file.clone(), problem.clone());
         }
     }
 
     /// Lists what is wrong with the files that cannot be used, by name.
     pub(super) fn problems(&self) -> Vec<Problem> {
-        let problems = self.problems.iter();
-        problems.map(|(file, messages)| Problem { file: file.clone(), messages: messages.clone() }).collect()
+        self.problems.values().cloned().collect()
+    }
+
+    /// Counts the files with a problem of each kind; a file with two kinds counts for both.
+    pub(super) fn problem_counts(&self) -> BTreeMap<ProblemKind, u64> {
+        let mut counts: BTreeMap<ProblemKind, u64> = ProblemKind::ALL.into_iter().map(|kind| (kind, 0)).collect();
+        for kind in self.problems.values().flat_map(|problem| &problem.kinds) {
+            *counts.entry(*kind).or_default() += 1;
+        }
+        counts
     }
 
     /// Notes that there is no manifest folder.

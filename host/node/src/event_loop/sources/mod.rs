@@ -27,7 +27,9 @@ use volhost_model::names::PodUid;
 use volhost_model::view::EventKind;
 use volhost_objects::payload::SharedObjects;
 use volhost_objects::populate::{NodeIdentity, SelinuxCounts};
-use volhost_objects::{Changes, Kind, Object, ObjectKey, ObjectSource, ObjectStore, Problem, StoreEffects};
+use volhost_objects::{
+    Changes, Kind, Object, ObjectKey, ObjectSource, ObjectStore, Problem, ProblemKind, StoreEffects,
+};
 use volhost_plugin_folder::{PluginRegistry, QuestionKey};
 
 use super::object_files::{FileChange, ObjectFiles};
@@ -251,6 +253,11 @@ impl Sources {
     /// Lists the manifest files that cannot be used, by name.
     pub(super) fn manifest_problems(&self) -> Vec<Problem> {
         self.manifests.problems()
+    }
+
+    /// Counts the manifest files with a problem of each kind.
+    pub(super) fn manifest_problem_counts(&self) -> BTreeMap<ProblemKind, u64> {
+        self.manifests.problem_counts()
     }
 
     /// Whether a restart needs objects that are on the mount of the records.
