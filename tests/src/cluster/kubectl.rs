@@ -40,13 +40,23 @@ impl Cluster {
     /// # Panics
     /// When it fails.
     pub fn kubectl_with(&self, arguments: &[&str], manifest: &str) -> String {
+        let answer = self.try_kubectl_with(arguments, manifest);
+        answer.unwrap_or_else(|error| panic!("kubectl {arguments:?}: {error}\n{manifest}"))
+    }
+
+    /// Runs kubectl with these objects as its input. Returns its output, or what it said when it
+    /// failed.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn try_kubectl_with(&self, arguments: &[&str], manifest: &str) -> Result<String, String> {
         let mut command = self.kubectl_command(arguments);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kubectl runs");
         let written = child.stdin.take().expect("it is piped").write_all(manifest.as_bytes());
         let output = child.wait_with_output().expect("kubectl ends");
         written.expect("kubectl reads");
-        answer(&output).unwrap_or_else(|error| panic!("kubectl {arguments:?}: {error}\n{manifest}"))
+        answer(&output)
     }
 
     /// Waits until the object is as wanted: `condition=Ready`, `create`, `delete`,
