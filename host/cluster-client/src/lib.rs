@@ -10,4 +10,4 @@ mod connection;
 mod events;
 
 pub use connection::{ConnectionError, configuration, connect};
-pub use events::Events;
+pub use events::{Events, shortened};

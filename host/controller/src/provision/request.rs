@@ -11,10 +11,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use volhost_proto::csi::{CapacityRange, CreateVolumeRequest, Volume};
 
 use super::failure::ProvisionError;
-use super::secrets::{self, FS_TYPE, PREFIX};
 use super::topology;
 use crate::access;
 use crate::quantity;
+use crate::secrets::{self, FS_TYPE, PREFIX};
 
 /// Who made the volume.
 pub(crate) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
