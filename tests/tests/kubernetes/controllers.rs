@@ -129,9 +129,12 @@ impl Controller {
     /// What a failed test shows.
     pub(crate) fn known(&self) -> String {
         let kubectl = |arguments: &[&str]| self.cluster.try_kubectl(arguments).unwrap_or_else(|error| error);
+        let snapshots = self.cluster.try_kubectl(&["get", "crd", "volumesnapshots.snapshot.storage.k8s.io"]).is_ok();
+        let more = if snapshots { ",volumesnapshots,volumesnapshotcontents" } else { "" };
+        let objects = format!("pods,pvc,pv,volumeattachments,leases{more}");
         format!(
             "{}\n{}\n{}\n{}",
-            kubectl(&["get", "pods,pvc,pv,volumeattachments,leases", "-A"]),
+            kubectl(&["get", &objects, "-A"]),
             kubectl(&["get", "events", "--sort-by=.metadata.creationTimestamp"]),
             self.name,
             self.log()
@@ -164,6 +167,15 @@ pub(crate) fn deploy(cluster: &Cluster, folder: &str, arguments: &[&str]) {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = workspace().join("deploy").join(folder).display().to_string();
     cluster.kubectl(&[&["apply", "--validate=strict"], arguments, &["-k", &folder]].concat());
+}
+
+/// Installs the custom resources of snapshots and of groups of them, unless they are there.
+pub(crate) fn install_snapshots(cluster: &Cluster) {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let resources = cluster.manifests().join("crds").display().to_string();
+    cluster.kubectl(&["apply", "-f", &resources]);
+    cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=180s", "-f", &resources]);
 }
 
 /// A kubeconfig file of this name for a service account.
