@@ -59,7 +59,9 @@ impl Events {
     }
 }
 
-fn shortened(note: &str) -> &str {
+/// The beginning of a text, as long as the API server accepts it in an event.
+#[must_use]
+pub fn shortened(note: &str) -> &str {
     let end = (0..=NOTE_BYTES.min(note.len())).rev().find(|at| note.is_char_boundary(*at)).unwrap_or_default();
     note.get(..end).unwrap_or_default()
 }

@@ -14,4 +14,4 @@ mod events;
 pub mod quantity;
 
 pub use connection::{ConnectionError, configuration, connect};
-pub use events::Events;
+pub use events::{Events, shortened};

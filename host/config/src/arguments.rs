@@ -133,10 +133,11 @@ pub fn with_variables(run: clap::Command) -> clap::Command {
     })
 }
 
-/// Create, attach and grow the volumes of a CSI driver in a Kubernetes cluster
+/// Create, attach, grow and snapshot the volumes of a CSI driver in a Kubernetes cluster
 ///
-/// Does what the sidecars external-provisioner, external-attacher and external-resizer do. Run as
-/// many replicas as you like: the one that holds the Lease works.
+/// Does what the sidecars external-provisioner, external-attacher, external-resizer and
+/// csi-snapshotter do, and for its driver what the cluster's snapshot-controller does. Run as many
+/// replicas as you like: the one that holds the Lease works.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  volhost controller --csi unix:///csi/csi.sock\n\nIn a pod, it uses the service account; elsewhere, the kubeconfig file of --kubeconfig or KUBECONFIG."
@@ -169,6 +170,9 @@ pub struct ControllerArguments {
     /// Require the topology of the selected node alone
     #[arg(long)]
     pub strict_topology: bool,
+    /// Leave VolumeSnapshots to csi-snapshotter and snapshot-controller
+    #[arg(long)]
+    pub no_snapshots: bool,
     /// Format of the log lines on standard error: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,

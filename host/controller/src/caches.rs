@@ -12,6 +12,7 @@ use kube::runtime::reflector::ObjectRef;
 
 use crate::cache::{Cache, OnChange};
 use crate::driver::{Can, Driver};
+use crate::snapshots::{KnownSnapshots, SnapshotCaches, SnapshotHandlers};
 
 /// The caches.
 #[derive(Debug, Clone)]
@@ -23,6 +24,7 @@ pub(crate) struct Caches {
     nodes: Option<Cache<PartialObjectMeta<Node>>>,
     attachments: Cache<VolumeAttachment>,
     attributes_classes: Option<Cache<VolumeAttributesClass>>,
+    snapshots: Option<KnownSnapshots>,
 }
 
 /// What is called with changes.
@@ -33,13 +35,17 @@ pub(crate) struct Handlers {
     pub(crate) volumes: OnChange<PersistentVolume>,
     /// Of attachments.
     pub(crate) attachments: OnChange<VolumeAttachment>,
+    /// Of snapshots.
+    pub(crate) snapshots: SnapshotHandlers,
 }
 
 impl Caches {
     /// Starts the watches. Needs a tokio runtime. Nodes are watched only for a driver whose volumes
-    /// some nodes cannot reach, VolumeAttributesClasses only for one that modifies volumes.
+    /// some nodes cannot reach, VolumeAttributesClasses only for one that modifies volumes, snapshots
+    /// only for one that takes them.
     pub(crate) fn start(client: &Client, driver: &Driver, handlers: Handlers) -> Self {
         let (topology, modifies) = (driver.has_topology(), driver.can(Can::ModifyVolume));
+        let takes_snapshots = driver.can(Can::CreateDeleteSnapshot);
         Self {
             claims: Cache::start(client, handlers.claims),
             volumes: Cache::start(client, handlers.volumes),
@@ -48,10 +54,12 @@ impl Caches {
             nodes: topology.then(|| Cache::start(client, Box::new(|_, _| {}))),
             attachments: Cache::start(client, handlers.attachments),
             attributes_classes: modifies.then(|| Cache::start(client, Box::new(|_, _| {}))),
+            snapshots: takes_snapshots.then(|| KnownSnapshots::start(client, handlers.snapshots)),
         }
     }
 
-    /// Waits until all objects are known. Returns false if a watch has ended, which it does not.
+    /// Waits until all objects are known, and for some time for snapshots. Returns false if a watch
+    /// has ended, which it does not.
     pub(crate) async fn wait_ready(&self) -> bool {
         let nodes = async {
             match &self.nodes {
@@ -72,7 +80,11 @@ impl Caches {
             self.csi_nodes.wait_ready(),
             self.attachments.wait_ready(),
         );
-        others.is_ok() && nodes.await && attributes_classes.await
+        let is_ready = others.is_ok() && nodes.await && attributes_classes.await;
+        if let Some(snapshots) = self.snapshots.as_ref().filter(|_| is_ready) {
+            snapshots.wait_first_look().await;
+        }
+        is_ready
     }
 
     /// The claim of this name.
@@ -124,6 +136,11 @@ impl Caches {
     /// An attachment is now this: the API server's answer to a write.
     pub(crate) fn wrote_attachment(&self, attachment: VolumeAttachment) {
         self.attachments.wrote(attachment);
+    }
+
+    /// The snapshots, if the driver takes them and the cluster has their custom resources.
+    pub(crate) fn snapshots(&self) -> Option<SnapshotCaches> {
+        self.snapshots.as_ref()?.get()
     }
 
     /// What the drivers of this node have registered.

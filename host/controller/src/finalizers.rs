@@ -1,7 +1,12 @@
 //! Finalizers, and changes to an object's list of them.
 
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
 use serde_json::{Value, json};
+
+use crate::caches::Caches;
 
 /// The field manager of every write.
 pub(crate) const FIELD_MANAGER: &str = "volhost-controller";
@@ -18,6 +23,26 @@ pub(crate) fn patch(meta: &ObjectMeta, remove: &[&str], add: &[&str]) -> Value {
     let added = add.iter().copied().filter(|one| !has(meta, one));
     let finalizers: Vec<&str> = kept.chain(added).collect();
     json!({ "metadata": { "finalizers": finalizers, "resourceVersion": meta.resource_version, "uid": meta.uid } })
+}
+
+/// Removes some finalizers of a claim and adds others.
+///
+/// # Errors
+/// The API server's.
+pub(crate) async fn change_claim(
+    client: &Client,
+    caches: &Caches,
+    claim: &PersistentVolumeClaim,
+    remove: &[&str],
+    add: &[&str],
+) -> Result<(), kube::Error> {
+    let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
+    let api = Api::<PersistentVolumeClaim>::namespaced(client.clone(), namespace);
+    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let patch = Patch::Merge(patch(&claim.metadata, remove, add));
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    caches.wrote_claim(api.patch(name, &parameters, &patch).await?);
+    Ok(())
 }
 
 /// The finalizer of attachments of this driver and of their volumes.

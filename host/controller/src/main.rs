@@ -1,5 +1,5 @@
 //! `volhost-controller`: creates, attaches and grows the volumes of one CSI driver in a Kubernetes
-//! cluster, in place of the sidecars that CSI drivers are deployed with.
+//! cluster, and takes snapshots of them, in place of the sidecars that CSI drivers are deployed with.
 //!
 //! ```text
 //!  API server --watches--> caches --keys--> queues --workers (leader alone)--> CSI driver
@@ -16,13 +16,17 @@
 //! | [`run`] | from the start to the end |
 //! | [`driver`] | the CSI driver: capabilities, calls, which errors are final |
 //! | [`caches`], [`cache`] | the objects of the cluster, kept by watches |
+//! | [`changes`] | which objects are worked on after a change |
 //! | [`queue`] | which object is next, and when one that failed is tried again |
 //! | [`lease`], [`journal`] | which replica works, and which volumes it may have begun to create |
-//! | [`access`], [`finalizers`] | access modes, and lists of finalizers |
+//! | [`access`], [`finalizers`], [`key`] | access modes, lists of finalizers, names |
 //! | [`provision`] | claims to volumes, and the end of volumes |
 //! | [`attach`] | VolumeAttachments |
 //! | [`resize`], [`modify`] | claims that ask for more, or name another VolumeAttributesClass |
-//! | [`snapshots`] | the custom resources of snapshots |
+//! | [`snapshot`] | VolumeSnapshots and their contents |
+//! | [`snapshots`] | the custom resources of snapshots, and their caches |
+//! | [`data_source`] | what a claim's volume is to be a copy of |
+//! | [`secrets`] | the Secrets that classes name |
 //! | [`probe`] | `csi-probe`: whether a driver is ready |
 #![forbid(unsafe_code)]
 
@@ -31,10 +35,13 @@ mod arguments;
 mod attach;
 mod cache;
 mod caches;
+mod changes;
+mod data_source;
 mod driver;
 mod error;
 mod finalizers;
 mod journal;
+mod key;
 mod lease;
 mod modify;
 mod probe;
@@ -42,6 +49,8 @@ mod provision;
 mod queue;
 mod resize;
 mod run;
+mod secrets;
+mod snapshot;
 mod snapshots;
 
 use std::process::ExitCode;

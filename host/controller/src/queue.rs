@@ -43,9 +43,9 @@ struct QueueState<K> {
     is_worked_on: bool,
 }
 
-impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> WorkQueue<K> {
+impl<K> Default for WorkQueue<K> {
     /// An empty queue.
-    pub(crate) fn new() -> Self {
+    fn default() -> Self {
         let state = QueueState {
             ready: VecDeque::new(),
             queued: HashSet::new(),
@@ -58,7 +58,9 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> WorkQueue<K> {
         };
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
+}
 
+impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> WorkQueue<K> {
     /// The object has changed. `fingerprint` covers what is wanted of it.
     pub(crate) fn changed(&self, key: K, fingerprint: u64) {
         let mut state = self.lock();
@@ -100,6 +102,13 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> WorkQueue<K> {
         }
         drop(state);
         self.changed.notify_one();
+    }
+
+    /// What objects that failed wait for may have happened: those that the predicate names are to be
+    /// tried now.
+    pub(crate) fn retry_failed(&self, predicate: impl Fn(&K) -> bool) {
+        let failed: Vec<K> = self.lock().failures.keys().filter(|key| predicate(key)).cloned().collect();
+        failed.iter().for_each(|key| self.retry(key));
     }
 
     /// The object is gone. Where the queue is worked on, it is handed out once more, so that what
@@ -214,7 +223,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_gone_waits_for_no_leader() {
-        let queue = WorkQueue::new();
+        let queue = WorkQueue::default();
         queue.changed("a", 1);
         queue.changed("b", 1);
         queue.gone("a");
@@ -229,7 +238,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_failed_object_waits_unless_what_is_wanted_changes() {
-        let queue = WorkQueue::new();
+        let queue = WorkQueue::default();
         queue.changed("a", 1);
         queue.changed("a", 1);
         assert_eq!(queue.next().await, "a");
@@ -244,5 +253,19 @@ mod tests {
         assert!(queue.lock().ready.is_empty());
         queue.finish("a", false);
         assert_eq!(queue.next().await, "a");
+    }
+
+    #[tokio::test]
+    async fn what_objects_wait_for_ends_the_delay_of_those_that_failed() {
+        let queue = WorkQueue::default();
+        for key in ["a", "b", "c"] {
+            queue.changed(key, 1);
+            assert_eq!(queue.next().await, key);
+            queue.finish(key, key != "c");
+        }
+        queue.retry_failed(|key| *key != "b");
+        assert_eq!(queue.next().await, "a");
+        assert!(queue.lock().ready.is_empty());
+        assert_eq!(queue.lock().delayed.len(), 1);
     }
 }

@@ -1,11 +1,8 @@
 //! The controller from its start to its end.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -16,15 +13,17 @@ use volhost_model::duration::HumanDuration;
 use volhost_telemetry::Telemetry;
 
 use crate::attach::Attacher;
-use crate::caches::{Caches, Handlers};
+use crate::caches::Caches;
+use crate::changes::{Queues, handlers};
 use crate::driver::Driver;
 use crate::error::ControllerError;
 use crate::journal::Journal;
+use crate::key::ObjectKey;
 use crate::lease::Election;
 use crate::modify::Modifier;
-use crate::provision::{ClaimKey, Deleter, ProvisionOptions, Provisioner, source_name};
-use crate::queue::WorkQueue;
+use crate::provision::{Deleter, ProvisionOptions, Provisioner};
 use crate::resize::Resizer;
+use crate::snapshot::{Binder, Snapshotter};
 
 /// How long calls of the driver may take to end once the controller is to end. The Lease is given
 /// back after them.
@@ -44,15 +43,6 @@ pub(crate) fn run(arguments: ControllerArguments) -> Result<(), ControllerError>
     threads.shutdown_background();
     telemetry.end();
     outcome
-}
-
-/// What is still to be done, by kind.
-#[derive(Debug, Clone)]
-struct Queues {
-    claims: Arc<WorkQueue<ClaimKey>>,
-    volumes: Arc<WorkQueue<String>>,
-    attachments: Arc<WorkQueue<String>>,
-    changes: Arc<WorkQueue<ClaimKey>>,
 }
 
 async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> {
@@ -82,9 +72,29 @@ async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> 
     let attacher = Arc::new(Attacher::new(client.clone(), Arc::clone(&driver), caches.clone()));
     let ends = Arc::new(Ends { deleter, attacher: Arc::clone(&attacher), caches: caches.clone() });
     let resizer = Resizer::new(client.clone(), Arc::clone(&driver), caches.clone(), events.clone());
+    let binder = Binder::new(client.clone(), Arc::clone(&driver), caches.clone(), events.clone());
+    let binder = Arc::new(binder);
+    let metadata = arguments.extra_create_metadata;
+    let snapshotter = Snapshotter::new(client.clone(), Arc::clone(&driver), caches.clone(), events.clone(), metadata);
+    let snapshotter = Arc::new(snapshotter);
     let changes = Arc::new(Changes { resizer, modifier: Modifier::new(client, driver, caches, events) });
 
     let workers = arguments.workers;
+    let snapshots = async {
+        if arguments.no_snapshots {
+            return;
+        }
+        tokio::join!(
+            queues.snapshots.run(workers, stop.clone(), |key| {
+                let binder = Arc::clone(&binder);
+                async move { binder.work(&key).await }
+            }),
+            queues.contents.run(workers, stop.clone(), |name| {
+                let snapshotter = Arc::clone(&snapshotter);
+                async move { snapshotter.work(&name).await }
+            }),
+        );
+    };
     let working = async {
         tokio::join!(
             queues.claims.run(workers, stop.clone(), |key| {
@@ -103,6 +113,7 @@ async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> 
                 let changes = Arc::clone(&changes);
                 async move { changes.work(&key).await }
             }),
+            snapshots,
         );
     };
     let released = CancellationToken::new();
@@ -142,13 +153,10 @@ async fn begin(arguments: &ControllerArguments) -> Result<Begun, ControllerError
     let driver = Arc::new(Driver::connect(arguments.csi.path(), timeout).await?);
     let agent = format!("volhost-controller/{} ({})", env!("CARGO_PKG_VERSION"), driver.name());
     let client = volhost_cluster_client::connect(config, &agent)?;
-    let queues = Queues {
-        claims: Arc::new(WorkQueue::new()),
-        volumes: Arc::new(WorkQueue::new()),
-        attachments: Arc::new(WorkQueue::new()),
-        changes: Arc::new(WorkQueue::new()),
-    };
-    let caches = Caches::start(&client, &driver, handlers(&queues));
+    let (queues, known) = (Queues::default(), Arc::new(OnceLock::new()));
+    let caches = Caches::start(&client, &driver, handlers(&queues, &known));
+    // Nothing is worked on before.
+    drop(known.set(caches.clone()));
     if !caches.wait_ready().await {
         return Err(ControllerError::Watch);
     }
@@ -201,66 +209,9 @@ struct Changes {
 }
 
 impl Changes {
-    async fn work(&self, key: &ClaimKey) -> bool {
+    async fn work(&self, key: &ObjectKey) -> bool {
         // One does not wait for the success of the other.
         let (grown, modified) = (self.resizer.work(key).await, self.modifier.work(key).await);
         grown && modified
     }
-}
-
-fn handlers(queues: &Queues) -> Handlers {
-    let (claims, volumes, attachments) = (queues.clone(), queues.clone(), queues.clone());
-    Handlers {
-        claims: Box::new(move |claim, is_gone| claim_changed(&claims, claim, is_gone)),
-        volumes: Box::new(move |volume, is_gone| volume_changed(&volumes, volume, is_gone)),
-        attachments: Box::new(move |attachment, is_gone| attachment_changed(&attachments, attachment, is_gone)),
-    }
-}
-
-fn claim_changed(queues: &Queues, claim: &PersistentVolumeClaim, is_gone: bool) {
-    let key = ClaimKey::of(claim);
-    if let Some(source) = source_name(claim) {
-        // It may be free of its finalizer now.
-        queues.claims.add_known(|known| known.namespace() == key.namespace() && known.name() == source);
-    }
-    if is_gone {
-        queues.changes.gone(key.clone());
-        // Its volume may have been begun.
-        queues.claims.gone(key);
-        return;
-    }
-    let wanted = fingerprint(&(&claim.spec, &claim.metadata.annotations, &claim.metadata.deletion_timestamp));
-    queues.claims.changed(key.clone(), wanted);
-    queues.changes.changed(key, fingerprint(&claim.spec));
-}
-
-fn volume_changed(queues: &Queues, volume: &PersistentVolume, is_gone: bool) {
-    let Some(name) = volume.metadata.name.clone() else { return };
-    if is_gone {
-        queues.volumes.gone(name);
-        return;
-    }
-    let phase = volume.status.as_ref().and_then(|status| status.phase.as_ref());
-    let wanted = fingerprint(&(&volume.spec, phase, &volume.metadata.deletion_timestamp));
-    queues.volumes.changed(name, wanted);
-}
-
-fn attachment_changed(queues: &Queues, attachment: &VolumeAttachment, is_gone: bool) {
-    let Some(name) = attachment.metadata.name.clone() else { return };
-    if is_gone {
-        queues.attachments.gone(name);
-        // Its volume may be deleted now.
-        if let Some(volume) = attachment.spec.source.persistent_volume_name.clone() {
-            queues.volumes.retry(&volume);
-        }
-        return;
-    }
-    queues.attachments.changed(name, fingerprint(&attachment.metadata.deletion_timestamp));
-}
-
-/// A number that differs when what it covers does.
-fn fingerprint(wanted: &impl serde::Serialize) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    serde_json::to_vec(wanted).unwrap_or_default().hash(&mut hasher);
-    hasher.finish()
 }

@@ -54,6 +54,8 @@ fn main() -> ExitCode {
 fn run(image: &Path, report: &Path, focus: &str, skip: &str) {
     println!("Starting Kubernetes, and the driver in it ...");
     let cluster = Cluster::start();
+    share_blocks(&cluster);
+    cluster.install_snapshots();
     cluster.deploy_csi(image);
     let classes = workspace().join("tests/kubernetes/e2e-classes.yaml").display().to_string();
     cluster.kubectl(&["apply", "-f", &classes]);
@@ -88,6 +90,15 @@ fn run(image: &Path, report: &Path, focus: &str, skip: &str) {
         .status()
         .expect("ginkgo runs");
     println!("ginkgo has ended: {status}");
+}
+
+/// Mounts an XFS where the driver keeps its images: a snapshot of a volume that is in use needs a
+/// file system whose files share blocks.
+fn share_blocks(cluster: &Cluster) {
+    let script = "mkdir -p $NODE/loop; truncate -s 40G $NODE/images; mkfs.xfs -q $NODE/images; mount -o loop $NODE/images $NODE/loop";
+    let node = cluster.node();
+    let done = node.inside("sh").args(["-euc", script]).env("NODE", node.folder()).status().expect("sh runs");
+    assert!(done.success(), "no file system for the images: {script}");
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

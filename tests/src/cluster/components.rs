@@ -11,6 +11,8 @@ use crate::wait::eventually;
 /// Every program, in the order of their start.
 pub(super) const ALL: [&str; 6] =
     ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "containerd", "kubelet"];
+/// Those that need no node, in the order of their start.
+pub(super) const CONTROL_PLANE: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
 /// The last bytes of a log that a failed test shows.
 const LOG_END: usize = 4000;
 

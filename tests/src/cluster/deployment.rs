@@ -1,6 +1,7 @@
 //! Manifests of `deploy` on the cluster's node, as an operator applies them.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
@@ -60,6 +61,18 @@ impl Cluster {
         for what in ["daemonset/volhost-csi-node", "deployment/volhost-csi-controller"] {
             self.kubectl(&["-n", "volhost-csi", "rollout", "status", what, "--timeout=180s"]);
         }
+    }
+
+    /// Installs the custom resources of snapshots and of groups of them, unless they are there.
+    ///
+    /// # Panics
+    /// When the API server refuses them.
+    pub fn install_snapshots(&self) {
+        static ONE: Mutex<()> = Mutex::new(());
+        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let resources = self.manifests().join("crds").display().to_string();
+        self.kubectl(&["apply", "-f", &resources]);
+        self.kubectl(&["wait", "--for=condition=Established", "--timeout=180s", "-f", &resources]);
     }
 
     /// Applies these objects. Returns what kubectl says.

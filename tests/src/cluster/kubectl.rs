@@ -40,13 +40,23 @@ impl Cluster {
     /// # Panics
     /// When it fails.
     pub fn kubectl_with(&self, arguments: &[&str], manifest: &str) -> String {
+        let answer = self.try_kubectl_with(arguments, manifest);
+        answer.unwrap_or_else(|error| panic!("kubectl {arguments:?}: {error}\n{manifest}"))
+    }
+
+    /// Runs kubectl with these objects as its input. Returns its output, or what it said when it
+    /// failed.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn try_kubectl_with(&self, arguments: &[&str], manifest: &str) -> Result<String, String> {
         let mut command = self.kubectl_command(arguments);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kubectl runs");
         let written = child.stdin.take().expect("it is piped").write_all(manifest.as_bytes());
         let output = child.wait_with_output().expect("kubectl ends");
         written.expect("kubectl reads");
-        answer(&output).unwrap_or_else(|error| panic!("kubectl {arguments:?}: {error}\n{manifest}"))
+        answer(&output)
     }
 
     /// Waits until the object is as wanted: `condition=Ready`, `create`, `delete`,
@@ -90,7 +100,13 @@ impl Cluster {
     /// # Panics
     /// When it fails.
     pub fn exec(&self, pod: &str, command: &str) -> String {
-        self.kubectl(&["exec", pod, "--", "sh", "-euc", command])
+        let mut answer = Err(String::new());
+        // Another test may have killed the kubelet. The command has not begun then.
+        eventually(|| {
+            answer = self.try_exec(pod, command);
+            !matches!(&answer, Err(error) if error.contains("error dialing backend"))
+        });
+        answer.unwrap_or_else(|error| panic!("{command} in {pod}: {error}"))
     }
 
     /// Runs a shell command in the pod's container. Returns its output, or what it said when it

@@ -21,6 +21,7 @@ mod leftovers;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::Node;
@@ -42,7 +43,8 @@ pub struct Cluster {
     node: Node,
     built: PathBuf,
     ports: Ports,
-    sysctls: Sysctls,
+    /// Of a cluster with a node: the kubelet changes them.
+    sysctls: Option<Sysctls>,
     running: Mutex<Vec<(&'static str, Child)>>,
 }
 
@@ -67,22 +69,29 @@ impl Cluster {
     /// When its programs are not built (`deploy/setup.sh --tests`), or one of them does not start;
     /// the end of its log is in the message.
     pub fn start() -> Self {
-        let node = Node::builder().prepare(configuration::PREPARE).build();
-        let cluster = Self {
-            node,
-            built: built(),
-            ports: Ports::free(),
-            sysctls: Sysctls::read(),
-            running: Mutex::new(Vec::new()),
-        };
-        configuration::write(&cluster);
-        for component in components::ALL {
-            cluster.start_component(component);
-        }
+        let cluster = Self::start_components(Some(Sysctls::read()), &components::ALL);
         cluster.wait(&["node", NODE], "condition=Ready");
         // Pods need both, which the controller manager makes.
         cluster.wait(&["serviceaccount", "default"], "create");
         cluster.wait(&["configmap", "kube-root-ca.crt"], "create");
+        cluster
+    }
+
+    /// Starts a cluster without a node, beside any other one: for tests that change what all share.
+    ///
+    /// # Panics
+    /// As [`Cluster::start`].
+    pub fn start_control_plane() -> Self {
+        Self::start_components(None, &components::CONTROL_PLANE)
+    }
+
+    fn start_components(sysctls: Option<Sysctls>, components: &[&'static str]) -> Self {
+        let node = Node::builder().prepare(configuration::PREPARE).build();
+        let cluster = Self { node, built: built(), ports: Ports::free(), sysctls, running: Mutex::new(Vec::new()) };
+        configuration::write(&cluster);
+        for component in components {
+            cluster.start_component(component);
+        }
         cluster
     }
 
@@ -135,8 +144,10 @@ impl Drop for Cluster {
         self.end_containers();
         self.end_components();
         self.node.end_processes();
-        self.sysctls.restore();
-        leftovers::remove_cgroups();
+        if let Some(sysctls) = &self.sysctls {
+            sysctls.restore();
+            leftovers::remove_cgroups();
+        }
     }
 }
 
@@ -153,10 +164,15 @@ fn built() -> PathBuf {
     folder
 }
 
+/// How many ports after those of the last cluster of this process the next one begins to look.
+const PORTS_APART: u16 = 50;
+
 /// Ports that were free a moment ago, below those that the kernel gives to clients.
 fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
-    // Each program that runs now begins somewhere else.
+    static CLUSTERS: AtomicU16 = AtomicU16::new(0);
+    // Each program that runs now begins somewhere else, and so does each cluster of one.
     let begin = u16::try_from(std::process::id() % 10_000).expect("it fits");
+    let begin = (begin + CLUSTERS.fetch_add(1, Ordering::Relaxed) % 100 * PORTS_APART) % 10_000;
     let mut candidates = (0..10_000).map(|next| 20_000 + (begin + next) % 10_000);
     // Listened at until all are found, so that none is found twice.
     let listeners = [(); COUNT]

@@ -129,9 +129,12 @@ impl Controller {
     /// What a failed test shows.
     pub(crate) fn known(&self) -> String {
         let kubectl = |arguments: &[&str]| self.cluster.try_kubectl(arguments).unwrap_or_else(|error| error);
+        let snapshots = self.cluster.try_kubectl(&["get", "crd", "volumesnapshots.snapshot.storage.k8s.io"]).is_ok();
+        let more = if snapshots { ",volumesnapshots,volumesnapshotcontents" } else { "" };
+        let objects = format!("pods,pvc,pv,volumeattachments,leases{more}");
         format!(
             "{}\n{}\n{}\n{}",
-            kubectl(&["get", "pods,pvc,pv,volumeattachments,leases", "-A"]),
+            kubectl(&["get", &objects, "-A"]),
             kubectl(&["get", "events", "--sort-by=.metadata.creationTimestamp"]),
             self.name,
             self.log()

@@ -1,4 +1,4 @@
-//! The manifests in `deploy/csi` and `deploy/csi-snapshots`, on a real API server that checks
+//! The manifests in `deploy/csi`, `deploy/csi-snapshots` and `deploy/csi-group-snapshots`, on a real API server that checks
 //! permissions.
 
 use std::fs;
@@ -63,11 +63,10 @@ fn the_manifests_are_accepted_and_permit_what_the_snapshotter_calls_and_not_much
     for more in ["--dry-run=none", "--dry-run=server"] {
         deploy(&cluster, "csi", &[more]);
     }
-    let resources = cluster.manifests().join("crds").display().to_string();
-    cluster.kubectl(&["apply", "-f", &resources]);
-    cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=180s", "-f", &resources]);
+    cluster.install_snapshots();
     for more in ["--dry-run=server", "--dry-run=none"] {
         deploy(&cluster, "csi-snapshots", &[more]);
+        deploy(&cluster, "csi-group-snapshots", &[more]);
     }
 
     let calls = calls_of_snapshotter(&cluster);

@@ -31,7 +31,13 @@ impl Driver {
     }
 
     fn start_as(name: &str, arguments: &[&str], attach: bool) -> Self {
-        let cluster = Cluster::shared();
+        let started = Self::start_in(Cluster::shared(), name, arguments, attach);
+        started.wait_registered();
+        started
+    }
+
+    /// The same in this cluster, which may have no node to register at.
+    pub(crate) fn start_in(cluster: Arc<Cluster>, name: &str, arguments: &[&str], attach: bool) -> Self {
         let driver = format!("{name}.test");
         let registry = cluster.registry().display().to_string();
         let own = ["--driver-name", &driver, "--registration-dir", &registry];
@@ -47,7 +53,6 @@ metadata: {{ name: {driver} }}
 spec: {{ attachRequired: {attach}, podInfoOnMount: true, fsGroupPolicy: File, volumeLifecycleModes: [Persistent] }}
 "
         ));
-        started.wait_registered();
         started
     }
 

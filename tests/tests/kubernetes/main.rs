@@ -16,4 +16,6 @@ mod deploy;
 mod kit;
 mod node_agent;
 mod proxy;
+mod snapshots;
+mod storage;
 mod volumes;

@@ -5,7 +5,7 @@ use tonic::Status;
 
 use crate::access::AccessModeError;
 use crate::driver::said;
-use crate::provision::SecretError;
+use crate::secrets::SecretError;
 
 /// Why a volume is not attached or detached yet. The text is in the attachment's status, from where
 /// Kubernetes takes it into events of the pod.

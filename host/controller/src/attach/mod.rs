@@ -27,7 +27,7 @@ use crate::access;
 use crate::caches::Caches;
 use crate::driver::{Can, Driver};
 use crate::finalizers::{self, FIELD_MANAGER};
-use crate::provision::read_secret;
+use crate::secrets::read as read_secret;
 use failure::AttachError;
 
 /// The annotation with the node's id as the driver knows it: the CSINode may be gone when the

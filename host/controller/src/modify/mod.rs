@@ -19,7 +19,8 @@ use volhost_proto::csi::ControllerModifyVolumeRequest;
 use crate::caches::Caches;
 use crate::driver::{Can, Driver};
 use crate::finalizers::FIELD_MANAGER;
-use crate::provision::{ClaimKey, attributes};
+use crate::key::ObjectKey;
+use crate::provision::attributes;
 use failure::ModifyError;
 use volhost_cluster_client::Events;
 
@@ -38,7 +39,7 @@ impl Modifier {
     }
 
     /// Works on a claim. Returns whether nothing is left to do.
-    pub(crate) async fn work(&self, key: &ClaimKey) -> bool {
+    pub(crate) async fn work(&self, key: &ObjectKey) -> bool {
         if !self.driver.can(Can::ModifyVolume) {
             return true;
         }
@@ -67,7 +68,7 @@ impl Modifier {
         }
     }
 
-    async fn modify(&self, key: &ClaimKey, volume: &PersistentVolume, class: &str) -> Result<(), ModifyError> {
+    async fn modify(&self, key: &ObjectKey, volume: &PersistentVolume, class: &str) -> Result<(), ModifyError> {
         let parameters = attributes(&self.caches, self.driver.name(), class)?;
         self.patch_status(key, &status::modifying(class)).await.map_err(ModifyError::Write)?;
         let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
@@ -89,7 +90,7 @@ impl Modifier {
         self.patch_status(key, &status::modified(class)).await.map_err(ModifyError::Write)
     }
 
-    async fn patch_status(&self, key: &ClaimKey, status: &Value) -> Result<(), kube::Error> {
+    async fn patch_status(&self, key: &ObjectKey, status: &Value) -> Result<(), kube::Error> {
         let api = Api::<PersistentVolumeClaim>::namespaced(self.client.clone(), key.namespace());
         let patch = json!({ "metadata": { "uid": key.uid() }, "status": status });
         let written = api.patch_status(key.name(), &parameters_of_patch(), &Patch::Strategic(patch)).await?;

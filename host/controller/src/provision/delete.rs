@@ -13,10 +13,10 @@ use tracing::{info, warn};
 use volhost_proto::csi::DeleteVolumeRequest;
 
 use super::request::{DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, FINALIZER, PROVISIONED_BY};
-use super::secrets::{self, SecretError};
 use crate::caches::Caches;
 use crate::driver::{Can, Driver, said};
 use crate::finalizers::{self, FIELD_MANAGER};
+use crate::secrets::{self, SecretError};
 use volhost_cluster_client::Events;
 
 /// Why a volume is not deleted yet. The text is the event on the PersistentVolume.

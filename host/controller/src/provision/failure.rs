@@ -4,12 +4,12 @@ use thiserror::Error;
 use tonic::Status;
 
 use super::attributes::AttributesError;
-use super::secrets::SecretError;
 use super::source::SourceError;
 use super::topology::TopologyError;
 use crate::access::AccessModeError;
 use crate::driver::said;
 use crate::journal::JournalError;
+use crate::secrets::SecretError;
 
 /// Why a claim has no volume yet. The text is the event on the claim.
 #[derive(Debug, Error)]

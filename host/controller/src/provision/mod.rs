@@ -16,12 +16,10 @@ mod clone;
 mod delete;
 mod failure;
 mod request;
-mod secrets;
 mod source;
 mod topology;
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
@@ -33,60 +31,22 @@ use tracing::{info, warn};
 use volhost_proto::csi::{DeleteVolumeRequest, TopologyRequirement};
 
 pub(crate) use attributes::{AttributesError, attributes};
-pub(crate) use clone::source_name;
 pub(crate) use delete::Deleter;
 use failure::ProvisionError;
 pub(crate) use request::ProvisionOptions;
-pub(crate) use secrets::{SecretError, read as read_secret};
 
 use crate::caches::Caches;
+use crate::data_source::{self, SourceKind};
 use crate::driver::{CallOutcome, Can, Driver, outcome};
 use crate::finalizers::{self, FIELD_MANAGER};
 use crate::journal::{Entries, Journal, essence};
-use source::SourceKind;
+use crate::key::ObjectKey;
+use crate::secrets;
 use volhost_cluster_client::Events;
 
 const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 const OLD_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisioner";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-
-/// One claim: another one of the same name has another UID.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct ClaimKey {
-    namespace: String,
-    name: String,
-    uid: String,
-}
-
-impl ClaimKey {
-    /// The key of this claim.
-    pub(crate) fn of(claim: &PersistentVolumeClaim) -> Self {
-        let text = |value: &Option<String>| value.clone().unwrap_or_default();
-        let meta = &claim.metadata;
-        Self { namespace: text(&meta.namespace), name: text(&meta.name), uid: text(&meta.uid) }
-    }
-
-    /// The claim's namespace.
-    pub(crate) fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
-    /// The claim's name.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The claim's UID.
-    pub(crate) fn uid(&self) -> &str {
-        &self.uid
-    }
-}
-
-impl fmt::Display for ClaimKey {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}/{}", self.namespace, self.name)
-    }
-}
 
 /// A claim whose volume may exist without a PersistentVolume.
 #[derive(Debug, Clone)]
@@ -134,11 +94,11 @@ impl Provisioner {
     }
 
     /// Continues what an earlier leader began. Returns the claims.
-    pub(crate) fn resume(&self, entries: &Entries) -> Vec<ClaimKey> {
+    pub(crate) fn resume(&self, entries: &Entries) -> Vec<ObjectKey> {
         let resumed = entries.claims().map(|claim| {
             let begun = Begun { claim: Arc::new(claim.clone()), topology: None };
-            let key = ClaimKey::of(claim);
-            self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(key.uid.clone(), begun);
+            let key = ObjectKey::of(claim);
+            self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(key.uid().to_owned(), begun);
             key
         });
         let resumed: Vec<_> = resumed.collect();
@@ -153,23 +113,23 @@ impl Provisioner {
     }
 
     /// Works on a claim. Returns whether nothing is left to do.
-    pub(crate) async fn work(&self, key: &ClaimKey) -> bool {
-        let found = self.caches.claim(&key.namespace, &key.name);
-        let live = found.filter(|claim| claim.metadata.uid.as_deref() == Some(&key.uid));
-        let begun = self.begun(&key.uid);
+    pub(crate) async fn work(&self, key: &ObjectKey) -> bool {
+        let found = self.caches.claim(key.namespace(), key.name());
+        let live = found.filter(|claim| claim.metadata.uid.as_deref() == Some(key.uid()));
+        let begun = self.begun(key.uid());
         if let Some(live) = &live {
             if let Err(error) = clone::release(&self.client, &self.caches, live).await {
                 warn!(claim = %key, "the finalizer of clones cannot be removed: {error}");
                 return false;
             }
         } else {
-            self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(&key.uid);
+            self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(key.uid());
         }
         let is_bound = live.as_ref().is_some_and(|claim| {
             claim.spec.as_ref().and_then(|spec| spec.volume_name.as_ref()).is_some_and(|name| !name.is_empty())
         });
-        if is_bound || self.has_volume(&key.uid) {
-            self.forget(&key.uid).await;
+        if is_bound || self.has_volume(key.uid()) {
+            self.forget(key.uid()).await;
             return true;
         }
         // After a call whose outcome is unknown, what was asked for stays what it was.
@@ -212,9 +172,9 @@ impl Provisioner {
         }
     }
 
-    async fn provision(&self, key: &ClaimKey, claim: &PersistentVolumeClaim, begun: Option<Begun>) -> bool {
+    async fn provision(&self, key: &ObjectKey, claim: &PersistentVolumeClaim, begun: Option<Begun>) -> bool {
         let object = claim.object_ref(&());
-        if source::is_for_populator(claim) {
+        if data_source::is_for_populator(claim) {
             self.events.normal(&object, "Provisioning", "Assuming an external populator will provision the volume");
             return true;
         }
@@ -234,8 +194,8 @@ impl Provisioner {
         match self.create(key, claim, &class, node.map(String::as_str), begun).await {
             Ok(volume) => {
                 info!(claim = %key, volume, "a volume is provisioned");
-                self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(key.uid.clone());
-                self.forget(&key.uid).await;
+                self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(key.uid().to_owned());
+                self.forget(key.uid()).await;
                 self.events.normal(
                     &object,
                     "ProvisioningSucceeded",
@@ -246,14 +206,14 @@ impl Provisioner {
             Err((after, error)) => {
                 self.failed(key, &object, &error);
                 if !matches!(after, After::Unchanged) {
-                    self.forget(&key.uid).await;
+                    self.forget(key.uid()).await;
                 }
                 matches!(after, After::Reschedule) && self.reschedule(key, claim).await
             }
         }
     }
 
-    fn failed(&self, key: &ClaimKey, object: &ObjectReference, error: &ProvisionError) {
+    fn failed(&self, key: &ObjectKey, object: &ObjectReference, error: &ProvisionError) {
         warn!(claim = %key, "no volume is provisioned: {error}");
         self.events.warning(object, "ProvisioningFailed", &error.to_string());
     }
@@ -261,7 +221,7 @@ impl Provisioner {
     /// Makes the volume and writes the PersistentVolume. Returns its name.
     async fn create(
         &self,
-        key: &ClaimKey,
+        key: &ObjectKey,
         claim: &PersistentVolumeClaim,
         class: &StorageClass,
         node: Option<&str>,
@@ -270,7 +230,7 @@ impl Provisioner {
         // Whether a volume may exist is decided by the call before.
         let unchanged = |error: ProvisionError| (After::Unchanged, error);
         let (driver, distinguishes) = (self.driver.name(), self.driver.can(Can::SingleNodeMultiWriter));
-        let source = source::of(claim);
+        let source = data_source::of(claim);
         let needed = match source {
             Some((SourceKind::Claim, _)) => Some((Can::CloneVolume, "cloning")),
             Some((SourceKind::Snapshot, _)) => Some((Can::CreateDeleteSnapshot, "snapshots")),
@@ -295,15 +255,13 @@ impl Provisioner {
             Some((SourceKind::Claim, from)) => {
                 let found = source::volume_of_claim(&self.caches, driver, claim, &from.name);
                 let found = found.map_err(|error| unchanged(error.into()))?;
-                clone::protect(&self.client, &self.caches, &key.namespace, &from.name)
+                clone::protect(&self.client, &self.caches, key.namespace(), &from.name)
                     .await
                     .map_err(|error| unchanged(ProvisionError::Write(error)))?;
                 Some(found)
             }
             Some((SourceKind::Snapshot, from)) => Some(
-                source::snapshot(&self.client, driver, claim, &from.name)
-                    .await
-                    .map_err(|error| unchanged(error.into()))?,
+                source::snapshot(&self.caches, driver, claim, &from.name).map_err(|error| unchanged(error.into()))?,
             ),
             _ => None,
         };
@@ -361,13 +319,13 @@ impl Provisioner {
 
     fn topology(
         &self,
-        key: &ClaimKey,
+        key: &ObjectKey,
         class: &StorageClass,
         node: Option<&str>,
     ) -> Result<Option<TopologyRequirement>, topology::TopologyError> {
         let wanted = topology::Wanted {
             driver: self.driver.name(),
-            claim: &key.name,
+            claim: key.name(),
             node,
             allowed: class.allowed_topologies.as_deref().unwrap_or_default(),
             strict: self.options.strict_topology,
@@ -378,7 +336,7 @@ impl Provisioner {
     /// Records that the volume may exist from now on.
     async fn begin(
         &self,
-        key: &ClaimKey,
+        key: &ObjectKey,
         claim: &PersistentVolumeClaim,
         class: &StorageClass,
         prepared: &request::Prepared,
@@ -394,18 +352,18 @@ impl Provisioner {
             self.journal.begin(claim.clone()).await?;
         }
         let begun = Begun { claim: Arc::new(claim), topology: prepared.request.accessibility_requirements.clone() };
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(key.uid.clone(), begun);
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(key.uid().to_owned(), begun);
         Ok(())
     }
 
     /// Asks the scheduler for another node. Returns whether it was asked.
-    async fn reschedule(&self, key: &ClaimKey, claim: &PersistentVolumeClaim) -> bool {
-        let api = Api::<PersistentVolumeClaim>::namespaced(self.client.clone(), &key.namespace);
+    async fn reschedule(&self, key: &ObjectKey, claim: &PersistentVolumeClaim) -> bool {
+        let api = Api::<PersistentVolumeClaim>::namespaced(self.client.clone(), key.namespace());
         let patch = json!({ "metadata": {
-            "uid": key.uid, "resourceVersion": claim.metadata.resource_version, "annotations": { SELECTED_NODE: null },
+            "uid": key.uid(), "resourceVersion": claim.metadata.resource_version, "annotations": { SELECTED_NODE: null },
         } });
         let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        match api.patch(&key.name, &parameters, &Patch::Merge(patch)).await {
+        match api.patch(key.name(), &parameters, &Patch::Merge(patch)).await {
             Ok(written) => {
                 self.caches.wrote_claim(written);
                 true

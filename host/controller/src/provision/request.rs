@@ -11,9 +11,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use volhost_proto::csi::{CapacityRange, CreateVolumeRequest, Volume};
 
 use super::failure::ProvisionError;
-use super::secrets::{self, FS_TYPE, PREFIX};
 use super::topology;
 use crate::access;
+use crate::secrets::{self, FS_TYPE, PREFIX};
 use volhost_cluster_client::quantity;
 
 /// Who made the volume.

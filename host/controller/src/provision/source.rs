@@ -1,13 +1,12 @@
 //! What a volume is a copy of: the volume of another claim, or a snapshot.
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, TypedLocalObjectReference};
-use kube::{Api, Client};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use thiserror::Error;
 use volhost_proto::csi::VolumeContentSource;
 use volhost_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
 
 use crate::caches::Caches;
-use crate::snapshots::{self, VolumeSnapshot, VolumeSnapshotContent};
+use crate::snapshots::{Unreadable, VolumeSnapshotContent};
 use volhost_cluster_client::quantity;
 
 /// Why a source cannot be used now.
@@ -27,15 +26,12 @@ pub(crate) enum SourceError {
     /// Copies cannot shrink.
     #[error("the claim asks for less than its source {0} has")]
     Smaller(String),
-    /// The API server.
-    #[error("error getting snapshot {name} from the API server: {source}")]
-    Read {
-        /// The snapshot or its content.
-        name: String,
-        /// Why.
-        #[source]
-        source: Box<kube::Error>,
-    },
+    /// The snapshot is not there, or the cluster has no snapshots.
+    #[error("the snapshot {0} is not found")]
+    NoSnapshot(String),
+    /// The snapshot, or what it is bound to, is no such object.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
     /// It cannot be restored now.
     #[error("the snapshot {name} cannot be restored: {reason}")]
     Snapshot {
@@ -44,41 +40,6 @@ pub(crate) enum SourceError {
         /// Why.
         reason: &'static str,
     },
-}
-
-/// What kind of source a claim has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SourceKind {
-    /// Another claim.
-    Claim,
-    /// A snapshot.
-    Snapshot,
-    /// A populator makes the volume.
-    Populator,
-}
-
-/// The source of a claim, if any.
-pub(crate) fn of(claim: &PersistentVolumeClaim) -> Option<(SourceKind, &TypedLocalObjectReference)> {
-    let source = claim.spec.as_ref()?.data_source.as_ref();
-    if let Some(source) = source {
-        let group = source.api_group.as_deref().unwrap_or_default();
-        let kind = match (group, source.kind.as_str()) {
-            ("", "PersistentVolumeClaim") => SourceKind::Claim,
-            (snapshots::GROUP, "VolumeSnapshot") => SourceKind::Snapshot,
-            _ => SourceKind::Populator,
-        };
-        return Some((kind, source));
-    }
-    None
-}
-
-/// Whether a populator is to make the claim's volume, by either field.
-pub(crate) fn is_for_populator(claim: &PersistentVolumeClaim) -> bool {
-    let by_reference = claim.spec.as_ref().and_then(|spec| spec.data_source_ref.as_ref()).is_some();
-    match of(claim) {
-        Some((kind, _)) => kind == SourceKind::Populator,
-        None => by_reference,
-    }
 }
 
 /// The volume of the source claim.
@@ -130,55 +91,53 @@ fn phase(volume: &PersistentVolume) -> &str {
 ///
 /// # Errors
 /// [`SourceError`].
-pub(crate) async fn snapshot(
-    client: &Client,
+pub(crate) fn snapshot(
+    caches: &Caches,
     driver: &str,
     claim: &PersistentVolumeClaim,
     name: &str,
 ) -> Result<VolumeContentSource, SourceError> {
     let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
     let not = |reason| SourceError::Snapshot { name: name.to_owned(), reason };
-    let read = |name: &str| {
-        let name = name.to_owned();
-        move |source| SourceError::Read { name, source: Box::new(source) }
-    };
-    let resource = snapshots::resource("VolumeSnapshot");
-    let api = Api::<VolumeSnapshot>::namespaced_with(client.clone(), namespace, &resource);
-    let snapshot = api.get(name).await.map_err(read(name))?;
+    let known = caches.snapshots();
+    let found = known.as_ref().and_then(|known| Some((known, known.snapshot(namespace, name)?)));
+    let (known, snapshot) = found.ok_or_else(|| SourceError::NoSnapshot(name.to_owned()))?;
     if snapshot.metadata.deletion_timestamp.is_some() {
         return Err(not("it is being deleted"));
     }
-    let status = snapshot.status.unwrap_or_default();
+    let (_, status) = snapshot.read()?;
     if status.ready_to_use != Some(true) {
         return Err(not("it is not ready"));
     }
-    let content = status.bound_volume_snapshot_content_name.ok_or_else(|| not("it is not bound"))?;
-    let resource = snapshots::resource("VolumeSnapshotContent");
-    let api = Api::<VolumeSnapshotContent>::all_with(client.clone(), &resource);
-    let content = api.get(&content).await.map_err(read(&content))?;
-    if content.spec.volume_snapshot_ref.uid != snapshot.metadata.uid {
+    let content = status.bound_volume_snapshot_content_name.as_deref().ok_or_else(|| not("it is not bound"))?;
+    let content = known.content(content).ok_or_else(|| not("its content is missing"))?;
+    let (spec, made) = content.read()?;
+    if spec.volume_snapshot_ref.uid != snapshot.metadata.uid {
         return Err(not("its content is bound to another snapshot"));
     }
-    if content.spec.driver != driver {
+    if spec.driver != driver {
         return Err(not("another driver has it"));
     }
-    let restored = status.restore_size.and_then(|size| volhost_model::quantity::parse_bytes(&size.0).ok());
+    let restored = status.restore_size.as_ref().and_then(|size| volhost_model::quantity::parse_bytes(&size.0).ok());
     let wanted = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()).and_then(|all| all.requests.as_ref());
     if quantity::storage(wanted) < restored {
         return Err(SourceError::Smaller(name.to_owned()));
     }
-    check_mode(&content, claim).map_err(not)?;
-    let handle = content.status.and_then(|status| status.snapshot_handle);
-    let handle = handle.ok_or_else(|| not("its content has no handle"))?;
+    check_mode(&content, spec.source_volume_mode.as_deref(), claim).map_err(not)?;
+    let handle = made.snapshot_handle.clone().ok_or_else(|| not("its content has no handle"))?;
     Ok(VolumeContentSource { r#type: Some(Type::Snapshot(SnapshotSource { snapshot_id: handle })) })
 }
 
 /// A file system that its user wrote as a block device may attack the kernel that mounts it.
-fn check_mode(content: &VolumeSnapshotContent, claim: &PersistentVolumeClaim) -> Result<(), &'static str> {
+fn check_mode(
+    content: &VolumeSnapshotContent,
+    source: Option<&str>,
+    claim: &PersistentVolumeClaim,
+) -> Result<(), &'static str> {
     const ALLOWED: &str = "snapshot.storage.kubernetes.io/allow-volume-mode-change";
     let is_allowed =
         content.metadata.annotations.as_ref().and_then(|all| all.get(ALLOWED)).is_some_and(|value| value == "true");
-    let Some(source) = content.spec.source_volume_mode.as_deref() else { return Ok(()) };
+    let Some(source) = source else { return Ok(()) };
     let wanted = claim.spec.as_ref().and_then(|spec| spec.volume_mode.as_deref()).unwrap_or("Filesystem");
     if source == wanted || is_allowed { Ok(()) } else { Err("its volume had another volume mode") }
 }

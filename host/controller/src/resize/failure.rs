@@ -5,7 +5,7 @@ use tonic::{Code, Status};
 
 use crate::access::AccessModeError;
 use crate::driver::said;
-use crate::provision::SecretError;
+use crate::secrets::SecretError;
 
 /// Why a volume is not grown yet. The text is in an event on the claim.
 #[derive(Debug, Error)]

@@ -27,7 +27,8 @@ use crate::access;
 use crate::caches::Caches;
 use crate::driver::{Can, Driver};
 use crate::finalizers::FIELD_MANAGER;
-use crate::provision::{ClaimKey, read_secret};
+use crate::key::ObjectKey;
+use crate::secrets::read as read_secret;
 use failure::ResizeError;
 use target::{Target, target};
 use volhost_cluster_client::Events;
@@ -52,7 +53,7 @@ impl Resizer {
     }
 
     /// Works on a claim. Returns whether nothing is left to do.
-    pub(crate) async fn work(&self, key: &ClaimKey) -> bool {
+    pub(crate) async fn work(&self, key: &ObjectKey) -> bool {
         let found = self.caches.claim(key.namespace(), key.name());
         let Some(claim) = found.filter(|claim| claim.metadata.uid.as_deref() == Some(key.uid())) else { return true };
         let Some(volume) = self.caches.volume_of(&claim, self.driver.name()) else { return true };
@@ -86,7 +87,7 @@ impl Resizer {
 
     async fn grow(
         &self,
-        key: &ClaimKey,
+        key: &ObjectKey,
         claim: &PersistentVolumeClaim,
         volume: &PersistentVolume,
         to: u64,
@@ -161,7 +162,7 @@ impl Resizer {
     }
 
     /// The volume has the size; the claim's status does not say so yet.
-    async fn leave_to_the_node(&self, key: &ClaimKey, claim: &PersistentVolumeClaim, bytes: u64) -> bool {
+    async fn leave_to_the_node(&self, key: &ObjectKey, claim: &PersistentVolumeClaim, bytes: u64) -> bool {
         let status = if self.driver.node_expands() { status::waiting_for_node(bytes) } else { grown(bytes) };
         if status::is_already(claim, &status) {
             return true;
@@ -170,7 +171,7 @@ impl Resizer {
     }
 
     /// Returns whether the status was written.
-    async fn set_status(&self, key: &ClaimKey, status: &Value) -> bool {
+    async fn set_status(&self, key: &ObjectKey, status: &Value) -> bool {
         match self.patch_status(key, status).await {
             Ok(()) => true,
             Err(error) => {
@@ -180,7 +181,7 @@ impl Resizer {
         }
     }
 
-    async fn patch_status(&self, key: &ClaimKey, status: &Value) -> Result<(), kube::Error> {
+    async fn patch_status(&self, key: &ObjectKey, status: &Value) -> Result<(), kube::Error> {
         let api = Api::<PersistentVolumeClaim>::namespaced(self.client.clone(), key.namespace());
         let patch = json!({ "metadata": { "uid": key.uid() }, "status": status });
         self.caches.wrote_claim(api.patch_status(key.name(), &parameters(), &Patch::Strategic(patch)).await?);

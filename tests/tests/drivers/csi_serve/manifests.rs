@@ -22,15 +22,17 @@ fn objects(file: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// The files that make the whole: the driver, and then snapshots on top of it.
-const KUSTOMIZATIONS: [&str; 2] = ["csi", "csi-snapshots"];
+/// The files that make the whole: the driver, and then snapshots on top of it, and groups of them.
+const KUSTOMIZATIONS: [&str; 3] = ["csi", "csi-snapshots", "csi-group-snapshots"];
 
 fn all() -> Vec<Value> {
     let mut all = Vec::new();
     for folder in KUSTOMIZATIONS {
         let listed: Value = objects(&format!("{folder}/kustomization.yaml")).remove(0);
         let resources = listed["resources"].as_array().unwrap().iter().map(|file| file.as_str().unwrap());
-        all.extend(resources.filter(|file| *file != "../csi").flat_map(|file| objects(&format!("{folder}/{file}"))));
+        all.extend(
+            resources.filter(|file| !file.starts_with("../")).flat_map(|file| objects(&format!("{folder}/{file}"))),
+        );
     }
     all
 }
@@ -66,9 +68,14 @@ fn pods() -> Vec<PodSpec> {
         }
     }
     assert_eq!(pods.len(), 2);
-    // What the snapshots add to the controller.
-    let more: Deployment = serde_json::from_value(objects("csi-snapshots/snapshotter.yaml").remove(0)).unwrap();
-    pods[1].containers.extend(more.spec.unwrap().template.spec.unwrap().containers);
+    // What groups of snapshots add to the controller, and change of it.
+    let more: Deployment = serde_json::from_value(objects("csi-group-snapshots/snapshotter.yaml").remove(0)).unwrap();
+    for container in more.spec.unwrap().template.spec.unwrap().containers {
+        match pods[1].containers.iter_mut().find(|known| known.name == container.name) {
+            Some(known) => known.args.as_mut().unwrap().extend(container.args.unwrap()),
+            None => pods[1].containers.push(container),
+        }
+    }
     pods
 }
 
@@ -118,7 +125,7 @@ fn what_a_manifest_names_is_there() {
         assert_eq!(subject["namespace"], NAMESPACE);
     }
     let listed = KUSTOMIZATIONS.map(|folder| objects(&format!("{folder}/kustomization.yaml")).remove(0));
-    let images = listed.iter().flat_map(|listed| listed["images"].as_array().unwrap());
+    let images = listed.iter().flat_map(|listed| listed["images"].as_array().into_iter().flatten());
     let images: BTreeSet<&str> = images.map(|image| image["name"].as_str().unwrap()).collect();
     let mut used = BTreeSet::new();
     for pod in pods() {
@@ -150,7 +157,7 @@ fn check_options(program: &Path, command: &str, arguments: &[String]) {
     let help = Command::new(program).args([command, "--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     assert_eq!(arguments[0], command);
-    for argument in &arguments[1..] {
+    for argument in arguments[1..].iter().filter(|argument| *argument != command) {
         let option = argument.split('=').next().unwrap();
         assert!(help.contains(&format!("{option} ")) || help.contains(&format!("{option}\n")), "{option}");
     }

@@ -37,6 +37,11 @@ pub(crate) const EXPAND: SecretParameter = SecretParameter { name: "controller-e
 pub(crate) const NODE_EXPAND: SecretParameter = SecretParameter { name: "node-expand-secret", deprecated: None };
 /// For `ControllerModifyVolume`.
 pub(crate) const MODIFY: SecretParameter = SecretParameter { name: "controller-modify-secret", deprecated: None };
+/// For `CreateSnapshot` and `DeleteSnapshot`.
+pub(crate) const SNAPSHOTTER: SecretParameter = SecretParameter { name: "snapshotter-secret", deprecated: None };
+/// For `ListSnapshots` and `GetSnapshot`.
+pub(crate) const SNAPSHOTTER_LIST: SecretParameter =
+    SecretParameter { name: "snapshotter-list-secret", deprecated: None };
 /// Where none of the others is named.
 const DEFAULT: SecretParameter = SecretParameter { name: "secret", deprecated: None };
 
@@ -124,20 +129,51 @@ pub(crate) fn reference(
         },
     };
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
-    let mut values = HashMap::from([
+    let values = HashMap::from([
         ("pv.name".to_owned(), volume.to_owned()),
         ("pvc.namespace".to_owned(), text(&claim.metadata.namespace)),
     ]);
+    let name = [("pvc.name".to_owned(), text(&claim.metadata.name))];
+    let annotations = claim.metadata.annotations.iter().flatten();
+    let chosen =
+        name.into_iter().chain(annotations.map(|(key, value)| (format!("pvc.annotations['{key}']"), value.clone())));
+    filled(templates, values, chosen).map(Some)
+}
+
+/// The Secret that the class of a snapshot names for this, if any. `snapshot`: its namespace and
+/// name, where its author may choose among Secrets.
+///
+/// # Errors
+/// [`SecretError`], without reading the Secret.
+pub(crate) fn of_snapshot(
+    secret: SecretParameter,
+    parameters: &BTreeMap<String, String>,
+    content: &str,
+    snapshot: Option<(&str, &str)>,
+) -> Result<Option<SecretReference>, SecretError> {
+    let Some(templates) = templates(secret, parameters)? else { return Ok(None) };
+    let mut values = HashMap::from([("volumesnapshotcontent.name".to_owned(), content.to_owned())]);
+    let mut chosen = None;
+    if let Some((namespace, name)) = snapshot {
+        values.insert("volumesnapshot.namespace".to_owned(), namespace.to_owned());
+        chosen = Some(("volumesnapshot.name".to_owned(), name.to_owned()));
+    }
+    filled(templates, values, chosen).map(Some)
+}
+
+/// The Secret of these templates, for its name and its namespace. `chosen`: what the author of the
+/// claim or of the snapshot chooses, who so may choose among Secrets of that namespace alone.
+fn filled(
+    templates: (&str, &str),
+    mut values: HashMap<String, String>,
+    chosen: impl IntoIterator<Item = (String, String)>,
+) -> Result<SecretReference, SecretError> {
     let namespace = resolve(templates.1, &values)?;
     check(templates.1, &namespace, "namespace", is_label)?;
-    // The claim's author chooses these, and so may choose among Secrets of that namespace alone.
-    values.insert("pvc.name".to_owned(), text(&claim.metadata.name));
-    for (key, value) in claim.metadata.annotations.iter().flatten() {
-        values.insert(format!("pvc.annotations['{key}']"), value.clone());
-    }
+    values.extend(chosen);
     let name = resolve(templates.0, &values)?;
     check(templates.0, &name, "Secret", is_subdomain)?;
-    Ok(Some(SecretReference { name: Some(name), namespace: Some(namespace) }))
+    Ok(SecretReference { name: Some(name), namespace: Some(namespace) })
 }
 
 fn templates(
@@ -260,6 +296,28 @@ mod tests {
         assert!(found(&[(NAME, "${pv.name"), (NAMESPACE, "kept")]).is_err());
         let twice = [(NAME, "a"), ("csiProvisionerSecretName", "b"), (NAMESPACE, "kept")];
         assert!(found(&twice).unwrap_err().contains("twice"));
+    }
+
+    #[test]
+    fn a_snapshot_s_author_chooses_no_namespace() {
+        let found = |name: &str, namespace: &str, snapshot| {
+            let pairs = [
+                ("csi.storage.k8s.io/snapshotter-secret-name", name),
+                ("csi.storage.k8s.io/snapshotter-secret-namespace", namespace),
+            ];
+            of_snapshot(SNAPSHOTTER, &parameters(&pairs), "snapcontent-1", snapshot)
+                .map(|found| found.and_then(|one| one.namespace.zip(one.name)))
+                .map_err(|error| error.to_string())
+        };
+        let chosen = found("${volumesnapshot.name}", "${volumesnapshot.namespace}", Some(("shop", "daily")));
+        assert_eq!(chosen, Ok(Some(("shop".to_owned(), "daily".to_owned()))));
+        let own = found("${volumesnapshotcontent.name}", "kept", None);
+        assert_eq!(own, Ok(Some(("kept".to_owned(), "snapcontent-1".to_owned()))));
+        assert!(found("a", "${volumesnapshot.name}", Some(("shop", "daily"))).unwrap_err().contains("absent value"));
+        assert!(found("${volumesnapshot.name}", "kept", None).is_err());
+        assert_eq!(found("a", "kept", None), Ok(Some(("kept".to_owned(), "a".to_owned()))));
+        let none = of_snapshot(SNAPSHOTTER_LIST, &parameters(&[]), "snapcontent-1", None);
+        assert!(none.unwrap().is_none());
     }
 
     #[test]

@@ -1,0 +1,153 @@
+//! Which objects are to be worked on after a change of one.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, OnceLock};
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+
+use crate::caches::{Caches, Handlers};
+use crate::data_source;
+use crate::key::ObjectKey;
+use crate::queue::WorkQueue;
+use crate::snapshot::{BEING_CREATED, content_name, snapshot_of};
+use crate::snapshots::{SnapshotHandlers, VolumeSnapshot, VolumeSnapshotContent};
+
+/// What is still to be done, by kind.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Queues {
+    /// Claims that may need a volume.
+    pub(crate) claims: Arc<WorkQueue<ObjectKey>>,
+    /// Volumes that may end.
+    pub(crate) volumes: Arc<WorkQueue<String>>,
+    /// Attachments.
+    pub(crate) attachments: Arc<WorkQueue<String>>,
+    /// Claims whose volumes may have to change.
+    pub(crate) changes: Arc<WorkQueue<ObjectKey>>,
+    /// Snapshots.
+    pub(crate) snapshots: Arc<WorkQueue<ObjectKey>>,
+    /// The contents of snapshots.
+    pub(crate) contents: Arc<WorkQueue<String>>,
+}
+
+/// Returns what is called with changes. `known`: the caches, before any work begins.
+pub(crate) fn handlers(queues: &Queues, known: &Arc<OnceLock<Caches>>) -> Handlers {
+    let (claims, volumes, attachments) = (queues.clone(), queues.clone(), queues.clone());
+    let (snapshots, contents, classes) = (queues.clone(), queues.clone(), queues.clone());
+    let (of_claims, of_snapshots) = (Arc::clone(known), Arc::clone(known));
+    Handlers {
+        claims: Box::new(move |claim, is_gone| claim_changed(&claims, of_claims.get(), claim, is_gone)),
+        volumes: Box::new(move |volume, is_gone| volume_changed(&volumes, volume, is_gone)),
+        attachments: Box::new(move |attachment, is_gone| attachment_changed(&attachments, attachment, is_gone)),
+        snapshots: SnapshotHandlers {
+            snapshots: Arc::new(move |snapshot, is_gone| {
+                snapshot_changed(&snapshots, of_snapshots.get(), snapshot, is_gone);
+            }),
+            contents: Arc::new(move |content, is_gone| content_changed(&contents, content, is_gone)),
+            // Objects that failed may have waited for the class.
+            classes: Arc::new(move |_, _| {
+                classes.snapshots.retry_failed(|_| true);
+                classes.contents.retry_failed(|_| true);
+            }),
+        },
+    }
+}
+
+fn claim_changed(queues: &Queues, known: Option<&Caches>, claim: &PersistentVolumeClaim, is_gone: bool) {
+    let key = ObjectKey::of(claim);
+    if let Some(source) = data_source::claim_name(claim) {
+        // It may be free of its finalizer now.
+        queues.claims.add_known(|known| known.namespace() == key.namespace() && known.name() == source);
+    }
+    let restored = data_source::snapshot_name(claim);
+    queues.snapshots.retry_failed(|snapshot| {
+        let is_of = || {
+            let found = known?.snapshots()?.snapshot(snapshot.namespace(), snapshot.name())?;
+            Some(found.claim() == Some(key.name()))
+        };
+        // It may be taken now, or may go now.
+        snapshot.namespace() == key.namespace() && (restored == Some(snapshot.name()) || is_of() == Some(true))
+    });
+    if is_gone {
+        queues.changes.gone(key.clone());
+        // Its volume may have been begun.
+        queues.claims.gone(key);
+        return;
+    }
+    let wanted = fingerprint(&(&claim.spec, &claim.metadata.annotations, &claim.metadata.deletion_timestamp));
+    queues.claims.changed(key.clone(), wanted);
+    queues.changes.changed(key, fingerprint(&claim.spec));
+}
+
+fn volume_changed(queues: &Queues, volume: &PersistentVolume, is_gone: bool) {
+    let Some(name) = volume.metadata.name.clone() else { return };
+    if is_gone {
+        queues.volumes.gone(name);
+        return;
+    }
+    let phase = volume.status.as_ref().and_then(|status| status.phase.as_ref());
+    let wanted = fingerprint(&(&volume.spec, phase, &volume.metadata.deletion_timestamp));
+    queues.volumes.changed(name, wanted);
+}
+
+fn attachment_changed(queues: &Queues, attachment: &VolumeAttachment, is_gone: bool) {
+    let Some(name) = attachment.metadata.name.clone() else { return };
+    if is_gone {
+        queues.attachments.gone(name);
+        // Its volume may be deleted now.
+        if let Some(volume) = attachment.spec.source.persistent_volume_name.clone() {
+            queues.volumes.retry(&volume);
+        }
+        return;
+    }
+    queues.attachments.changed(name, fingerprint(&attachment.metadata.deletion_timestamp));
+}
+
+fn snapshot_changed(queues: &Queues, known: Option<&Caches>, snapshot: &VolumeSnapshot, is_gone: bool) {
+    let key = ObjectKey::of(snapshot);
+    if is_gone {
+        // It may have waited for its snapshot's end.
+        queues.contents.retry(&content_name(snapshot));
+        queues.snapshots.gone(key);
+        return;
+    }
+    if snapshot.is_ready() {
+        // Claims may be restored now.
+        queues.claims.retry_failed(|claim| {
+            let is_of = || {
+                let found = known?.claim(claim.namespace(), claim.name())?;
+                Some(data_source::snapshot_name(&found) == Some(key.name()))
+            };
+            claim.namespace() == key.namespace() && is_of() == Some(true)
+        });
+    }
+    let wanted = fingerprint(&(&snapshot.spec, &snapshot.metadata.deletion_timestamp));
+    queues.snapshots.changed(key, wanted);
+}
+
+fn content_changed(queues: &Queues, content: &VolumeSnapshotContent, is_gone: bool) {
+    let Some(name) = content.metadata.name.clone() else { return };
+    match snapshot_of(content) {
+        Some(snapshot) if snapshot.uid().is_empty() => queues
+            .snapshots
+            .retry_failed(|waiting| waiting.namespace() == snapshot.namespace() && waiting.name() == snapshot.name()),
+        Some(snapshot) => queues.snapshots.retry(&snapshot),
+        None => {}
+    }
+    if is_gone {
+        queues.contents.gone(name);
+        return;
+    }
+    // That of an attempt is this program's own, and changes with each.
+    let annotations = content.metadata.annotations.iter().flatten().filter(|(key, _)| *key != BEING_CREATED);
+    let annotations: Vec<_> = annotations.collect();
+    let wanted = fingerprint(&(&content.spec, annotations, &content.metadata.deletion_timestamp));
+    queues.contents.changed(name, wanted);
+}
+
+/// A number that differs when what it covers does.
+fn fingerprint(wanted: &impl serde::Serialize) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_vec(wanted).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
+}
