@@ -14,3 +14,4 @@ mod kit;
 mod nfs;
 mod older_kernel;
 mod power_loss;
+mod quotas;
