@@ -1,5 +1,6 @@
 //! The daemon on Debian's kernel 6.1, in a virtual machine: a kernel without `statmount`, an NFS
-//! server, iSCSI targets, and a machine that loses its power.
+//! server, iSCSI targets, SELinux, project quotas, the device mapper, and a machine that loses its
+//! power.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,3 +16,4 @@ mod nfs;
 mod older_kernel;
 mod power_loss;
 mod quotas;
+mod selinux;
