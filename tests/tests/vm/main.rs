@@ -10,6 +10,7 @@
     reason = "tests may panic"
 )]
 
+mod device_mapper;
 mod iscsi;
 mod kit;
 mod nfs;
