@@ -1,15 +1,19 @@
-//! Devices of the device mapper that fail or hang, as `local` volumes.
+//! Devices of the device mapper as `local` volumes: logical volumes, encrypted devices, and devices
+//! that fail or hang.
 
 use std::sync::Arc;
 
-use volhost_tests::manifests::pod;
+use volhost_tests::manifests::{device_pod, pod};
 use volhost_tests::vm::Guest;
 
 use crate::kit::{Daemon, claimed};
 
 const LOCAL: &str = "kubernetes.io~local-volume";
 /// The guest has no udev: the tools make the device nodes themselves.
-const NO_UDEV: &str = "export DM_DISABLE_UDEV=1";
+const NO_UDEV: &str = "export DM_DISABLE_UDEV=1 LVM_SUPPRESS_FD_WARNINGS=1";
+const LVM: &str = "--config 'activation { udev_sync = 0 udev_rules = 0 } devices { obtain_device_list_from_udev = 0 \
+                   use_devicesfile = 0 filter = [ \"a|^/dev/loop|\", \"r|.*|\" ] }'";
+
 /// A guest with devices of one test.
 struct Devices {
     guest: Arc<Guest>,
@@ -88,6 +92,74 @@ fn volume(name: &str, size: &str, mode: &str, device: &str) -> String {
 /// The folder of a pod's volume of the same name.
 fn place(daemon: &Daemon<'_>, name: &str) -> String {
     format!("{}/root/pods/uid-{name}/volumes/{LOCAL}/{name}", daemon.folder())
+}
+
+#[test]
+fn logical_volumes_and_encrypted_devices_are_formatted_grown_adopted_and_let_go() {
+    let devices = Devices::new(&[]);
+    let disk = devices.disk("lvm", "80M");
+    devices.run(&format!(
+        "pvcreate -q {LVM} {disk}; vgcreate -q {LVM} vg {disk}
+         lvcreate -q {LVM} -y -L 32M -n data vg; lvcreate -q {LVM} -y -L 4M -n raw vg"
+    ));
+    let encrypted = devices.disk("luks", "6M");
+    devices.run(&format!(
+        "printf secret >/run/key
+         cryptsetup luksFormat -q --type luks2 --luks2-metadata-size 16k --luks2-keyslots-size 256k --pbkdf pbkdf2 --pbkdf-force-iterations 1000 {encrypted} /run/key
+         cryptsetup open --key-file /run/key {encrypted} secret; rm /run/key"
+    ));
+    let daemon = Daemon::start(&devices.guest, "dm", &["empty-dir", "local"]);
+    daemon.add("data.yaml", &user("data", "32Mi", "/dev/vg/data"));
+    daemon.add("secret.yaml", &user("secret", "4Mi", "/dev/mapper/secret"));
+    daemon.add(
+        "raw.yaml",
+        &format!("{}{}", volume("raw", "4Mi", "Block", "/dev/vg/raw"), device_pod("raw", "uid-raw", "raw")),
+    );
+    // The disk itself is LVM's.
+    daemon.add("disk.yaml", &user("disk", "80Mi", &disk));
+    // A new encrypted device reads as noise, which could be data: the operator says that it is none.
+    daemon.wait_event(&["FailedMount", "default/secret", "contains data that no tool recognises"]);
+    devices.run("blkdiscard --force --zeroout /dev/mapper/secret");
+    for name in ["data", "secret", "raw"] {
+        daemon.wait_mounted(&format!("default/{name}"));
+    }
+    daemon.wait_event(&["FailedMount", "default/disk", &disk, "belongs to swap, RAID or LVM"]);
+    daemon.remove("disk.yaml");
+    for name in ["data", "secret"] {
+        devices.run(&format!("echo kept >{0}/word; sync -f {0}", place(&daemon, name)));
+    }
+    let raw = format!("{}/root/pods/uid-raw/volumeDevices/{LOCAL}/raw", daemon.folder());
+    devices.run(&format!("echo kept | dd of={raw} conv=fsync status=none"));
+
+    let before = daemon.mounts();
+    daemon.kill();
+    daemon.run();
+    daemon.wait_mounted("default/data");
+    assert_eq!(daemon.mounts(), before, "the same mounts");
+    devices.run(&format!("lvextend -q {LVM} -L 48M vg/data"));
+    daemon.add("data.yaml", &user("data", "48Mi", "/dev/vg/data"));
+    devices.run(&format!(
+        "for turn in $(seq 600); do
+             [ $(df -B1M --output=size {} | tail -n 1) -ge 36 ] && exit; read -t 0.1 line </dev/zero || true
+         done; exit 1",
+        place(&daemon, "data")
+    ));
+
+    for name in ["data", "secret", "raw"] {
+        daemon.remove(&format!("{name}.yaml"));
+        daemon.wait_unmounted(&format!("default/{name}"));
+    }
+    let drained = daemon.volhost("drain");
+    assert!(drained.succeeded(), "{drained:?}");
+    daemon.assert_clean();
+    // The data is there, and nothing uses the devices: they can be removed.
+    devices.run(&format!(
+        "mkdir -p /run/seen; e2fsck -fn /dev/vg/data; mount -o ro /dev/vg/data /run/seen; grep kept /run/seen/word; umount /run/seen
+         grep -q '^kept$' /dev/vg/raw -a -m 1
+         cryptsetup close secret; grep -aq ^kept /disk/devices/luks && exit 1
+         vgremove -q {LVM} -f vg; pvremove -q {LVM} {disk}; losetup -d {disk}; losetup -d {encrypted}"
+    ));
+    daemon.kill();
 }
 
 #[test]
