@@ -13,10 +13,10 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 # qemu-guest-agent runs the tests' commands. The others are storage that the machine of the tests lacks.
-PACKAGES=qemu-guest-agent,kmod,util-linux,iproute2,e2fsprogs,xfsprogs,btrfs-progs,fuse3,nfs-common,nfs-kernel-server,open-iscsi
+PACKAGES=qemu-guest-agent,kmod,util-linux,iproute2,e2fsprogs,xfsprogs,btrfs-progs,fuse3,nfs-common,nfs-kernel-server,open-iscsi,cryptsetup-bin,dmsetup,lvm2,quota,secilc
 # The modules that reach the root file system, and those that the guest loads before a test asks.
 EARLY_MODULES="virtio_pci virtio_blk ext4"
-LATE_MODULES="virtio_console loop overlay fuse xfs btrfs nfs nfsd quota_v2 configfs target_core_mod target_core_file iscsi_target_mod iscsi_tcp sd_mod"
+LATE_MODULES="virtio_console loop overlay fuse xfs btrfs nfs nfsd quota_v2 configfs target_core_mod target_core_file iscsi_target_mod iscsi_tcp sd_mod dm_mod"
 
 RECIPE=$(cat build.sh init early-init | sha256sum | cut -c1-12)
 CACHE=${VOLHOST_CI_CACHE:-$HOME/.cache/volhost-ci}

@@ -42,7 +42,8 @@ pub trait Usages {
     fn usage(&self, directory: &Directory, name: &OsStr) -> Result<Usage>;
 
     /// Adds up what lies in the folder or mount at a name, on this mount alone. What vanishes
-    /// meanwhile is not counted. It takes about a second a million files, and is no snapshot.
+    /// meanwhile is not counted. It takes about a second a million files, and is no snapshot. A
+    /// file system that keeps an account of the folder (a project of its own) is asked instead.
     ///
     /// # Errors
     /// `SymbolicLink`, `WrongType` if it is no folder, `Failed` if a part of it can't be read.

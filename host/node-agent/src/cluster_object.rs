@@ -22,7 +22,7 @@ pub(crate) struct ClusterObject {
     /// As the daemon will read it, or why it cannot.
     pub(crate) object: Result<Arc<Object>, String>,
     /// How a claim's volume grows; none for one that has grown, and for other kinds.
-    pub(crate) growth: Option<ClaimGrowth>,
+    pub(crate) growth: Option<Box<ClaimGrowth>>,
 }
 
 impl std::fmt::Debug for ClusterObject {
@@ -38,7 +38,7 @@ impl ClusterObject {
         object.metadata.managed_fields = None;
         let name = object.metadata.name.clone()?;
         let namespace = object.metadata.namespace.clone().unwrap_or_default();
-        let growth = (kind == Kind::PersistentVolumeClaim).then(|| ClaimGrowth::of(&object)).flatten();
+        let growth = (kind == Kind::PersistentVolumeClaim).then(|| ClaimGrowth::of(&object)).flatten().map(Box::new);
         let (uid, version) = (object.metadata.uid.clone(), object.metadata.resource_version.clone());
         // A list has them once, for all its items.
         object.types =

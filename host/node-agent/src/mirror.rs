@@ -152,7 +152,7 @@ impl Mirror {
     ) -> Result<Option<Instant>, Status> {
         self.pods.set(&self.known);
         let claims = self.known.of_kind(Kind::PersistentVolumeClaim);
-        let growing: Vec<ClaimGrowth> = claims.filter_map(|claim| claim.growth.clone()).collect();
+        let growing: Vec<ClaimGrowth> = claims.filter_map(|claim| claim.growth.as_deref().cloned()).collect();
         self.growing.send_if_modified(|known| {
             let is_new = *known != growing;
             *known = growing;

@@ -36,6 +36,8 @@ static SHARED: Mutex<Weak<Guest>> = Mutex::new(Weak::new());
 #[derive(Debug)]
 pub struct Guest {
     folder: TempDir,
+    /// Further arguments of the kernel.
+    kernel: &'static str,
     running: Running,
 }
 
@@ -66,14 +68,22 @@ impl Guest {
     /// When the guest is not built (`deploy/setup.sh --tests`), or its agent does not answer; the
     /// end of its console is in the message.
     pub fn start() -> Self {
-        let folder = tempfile::Builder::new().prefix("volhost-vm-").tempdir().expect("a temporary folder");
-        disks::make(folder.path());
-        let running = Self::boot(folder.path());
-        Self { folder, running }
+        Self::start_with("")
     }
 
-    fn boot(folder: &std::path::Path) -> Running {
-        let mut machine = Machine::start(folder, &built());
+    /// Boots a guest whose kernel has further arguments.
+    ///
+    /// # Panics
+    /// As [`Guest::start`].
+    pub fn start_with(kernel: &'static str) -> Self {
+        let folder = tempfile::Builder::new().prefix("volhost-vm-").tempdir().expect("a temporary folder");
+        disks::make(folder.path());
+        let running = Self::boot(folder.path(), kernel);
+        Self { folder, kernel, running }
+    }
+
+    fn boot(folder: &std::path::Path, kernel: &str) -> Running {
+        let mut machine = Machine::start(folder, &built(), kernel);
         let agent = Agent::connect(&mut machine);
         Running { machine, agent: Mutex::new(agent) }
     }
@@ -85,7 +95,22 @@ impl Guest {
     /// As [`Guest::start`].
     pub fn lose_power(&mut self) {
         self.running.machine.end();
-        self.running = Self::boot(self.folder.path());
+        self.running = Self::boot(self.folder.path(), self.kernel);
+    }
+
+    /// Lets the guest write its disks and reboot, with the same disk. What is mounted stays mounted
+    /// until the end.
+    ///
+    /// # Panics
+    /// As [`Guest::start`].
+    pub fn reboot(&mut self) {
+        self.run("sync");
+        // The guest may end before it answers.
+        let agent = self.running.agent.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = agent.start("echo b >/proc/sysrq-trigger");
+        let ended = crate::wait::eventually(|| !self.running.machine.runs());
+        assert!(ended, "the guest does not reboot: {}", self.running.machine.console());
+        self.running = Self::boot(self.folder.path(), self.kernel);
     }
 
     /// Runs a shell script in the guest to its end.

@@ -15,8 +15,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Boots `guest` with the disks in `folder`.
-    pub(super) fn start(folder: &Path, guest: &Path) -> Self {
+    /// Boots `guest` with the disks in `folder`, and with further arguments of the kernel.
+    pub(super) fn start(folder: &Path, guest: &Path, kernel: &str) -> Self {
         let socket = folder.join("agent.sock");
         let _ = fs::remove_file(&socket);
         let log = fs::File::create(folder.join("qemu.log")).expect("a log");
@@ -34,7 +34,7 @@ impl Machine {
             .arg("-initrd")
             .arg(guest.join("initramfs"))
             // Mitigations double the time of a system call.
-            .args(["-append", "console=ttyS0 panic=-1 quiet mitigations=off"])
+            .args(["-append", &format!("console=ttyS0 panic=-1 quiet mitigations=off {kernel}")])
             .args(["-drive", &disk(&guest.join("root.img"), ",snapshot=on")])
             .args(["-drive", &disk(&folder.join("payload.img"), ",readonly=on")])
             .args(["-drive", &disk(&folder.join("disk.img"), "")])

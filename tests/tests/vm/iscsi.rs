@@ -6,7 +6,7 @@ use volhost_tests::manifests::{device_pod, pod};
 use volhost_tests::vm::Guest;
 use volhost_tests::wait::eventually;
 
-use crate::kit::Daemon;
+use crate::kit::{Daemon, claimed};
 
 /// A guest has one initiator: the tests run one after the other.
 static INITIATOR: Mutex<()> = Mutex::new(());
@@ -116,33 +116,6 @@ impl Drop for Target {
             name = self.name
         ));
     }
-}
-
-/// A PersistentVolume with these fields of its spec, and its claim, both of this name.
-fn claimed(name: &str, size: &str, mode: &str, fields: &str) -> String {
-    format!(
-        "apiVersion: v1
-kind: PersistentVolume
-metadata: {{ name: {name} }}
-spec:
-  capacity: {{ storage: {size} }}
-  accessModes: [ReadWriteOnce]
-  storageClassName: ''
-  volumeMode: {mode}
-  {fields}
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {{ name: {name} }}
-spec:
-  accessModes: [ReadWriteOnce]
-  storageClassName: ''
-  volumeMode: {mode}
-  volumeName: {name}
-  resources: {{ requests: {{ storage: {size} }} }}
----
-"
-    )
 }
 
 #[test]

@@ -9,12 +9,19 @@ const WAIT: &str = "150s";
 pub(crate) struct Daemon<'a> {
     guest: &'a Guest,
     name: &'static str,
+    /// Further arguments.
+    arguments: &'static str,
 }
 
 impl<'a> Daemon<'a> {
     /// Starts a daemon with these plugins of the payload.
     pub(crate) fn start(guest: &'a Guest, name: &'static str, plugins: &[&str]) -> Self {
-        let daemon = Self { guest, name };
+        Self::start_with(guest, name, plugins, "")
+    }
+
+    /// Starts a daemon with further arguments.
+    pub(crate) fn start_with(guest: &'a Guest, name: &'static str, plugins: &[&str], arguments: &'static str) -> Self {
+        let daemon = Self { guest, name, arguments };
         let folder = daemon.folder();
         guest.run(&format!("mkdir -p {folder}/root {folder}/manifests {folder}/plugins {folder}/data"));
         for plugin in plugins {
@@ -30,7 +37,7 @@ impl<'a> Daemon<'a> {
 
     /// The daemon that ran here before a power loss: starts it again.
     pub(crate) fn start_again(guest: &'a Guest, name: &'static str) -> Self {
-        let daemon = Self { guest, name };
+        let daemon = Self { guest, name, arguments: "" };
         daemon.run();
         daemon
     }
@@ -43,9 +50,10 @@ impl<'a> Daemon<'a> {
              setsid /payload/volhostd run --root-dir {folder}/root --plugin-dir {folder}/plugins \
              --manifests {folder}/manifests --socket /run/{name}.sock --cache-dir /disk/cache \
              --config {folder}/volhost.toml --shipped-plugins /payload/shipped-plugins.sha256 \
-             --ready-file /run/{name}.ready >>{folder}/log 2>&1 </dev/null & echo $! >/run/{name}.pid
+             --ready-file /run/{name}.ready {arguments} >>{folder}/log 2>&1 </dev/null & echo $! >/run/{name}.pid
              read -r line </run/{name}.ready",
-            name = self.name
+            name = self.name,
+            arguments = self.arguments
         ));
         assert!(served.succeeded(), "{served:?}\n{}", self.log());
     }
@@ -129,4 +137,31 @@ impl<'a> Daemon<'a> {
         let devices = self.guest.run("losetup -a || true");
         assert!(!devices.contains(&self.folder()), "{devices}");
     }
+}
+
+/// A PersistentVolume with these fields of its spec, and its claim, both of this name.
+pub(crate) fn claimed(name: &str, size: &str, mode: &str, fields: &str) -> String {
+    format!(
+        "apiVersion: v1
+kind: PersistentVolume
+metadata: {{ name: {name} }}
+spec:
+  capacity: {{ storage: {size} }}
+  accessModes: [ReadWriteOnce]
+  storageClassName: ''
+  volumeMode: {mode}
+  {fields}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{ name: {name} }}
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: ''
+  volumeMode: {mode}
+  volumeName: {name}
+  resources: {{ requests: {{ storage: {size} }} }}
+---
+"
+    )
 }

@@ -1,5 +1,6 @@
 //! The daemon on Debian's kernel 6.1, in a virtual machine: a kernel without `statmount`, an NFS
-//! server, iSCSI targets, and a machine that loses its power.
+//! server, iSCSI targets, SELinux, project quotas, the device mapper, and a machine that loses its
+//! power.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,8 +10,11 @@
     reason = "tests may panic"
 )]
 
+mod device_mapper;
 mod iscsi;
 mod kit;
 mod nfs;
 mod older_kernel;
 mod power_loss;
+mod quotas;
+mod selinux;

@@ -312,3 +312,47 @@ pub(super) fn limit_subvolume(folder: impl AsFd, limit: Option<u64>) -> Result<(
     // SAFETY: the request reads a `struct btrfs_ioctl_qgroup_limit_args`, which `BtrfsLimit` is.
     unsafe { ioctl(folder, Setter::<REQUEST, BtrfsLimit>::new(limit)) }
 }
+
+/// `struct fsxattr`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FileAttributes {
+    flags: u32,
+    extent_size: u32,
+    extents: u32,
+    /// The project that the file is counted for; 0 if none.
+    pub(super) project: u32,
+    copy_extent_size: u32,
+    pad: [u8; 8],
+}
+
+/// `FS_XFLAG_PROJINHERIT`.
+const HANDS_PROJECT_DOWN: u32 = 0x200;
+
+const _: () = assert!(size_of::<FileAttributes>() == 28);
+
+impl FileAttributes {
+    /// Returns whether what is made in the folder gets its project.
+    pub(super) fn hands_project_down(&self) -> bool {
+        self.flags & HANDS_PROJECT_DOWN != 0
+    }
+
+    /// The same of a folder that belongs to a project, with all that is made in it.
+    pub(super) fn with_project(self, project: u32) -> Self {
+        Self { project, flags: self.flags | HANDS_PROJECT_DOWN, ..self }
+    }
+}
+
+/// The attributes of an open file that have no system call of their own (`FS_IOC_FSGETXATTR`).
+pub(super) fn file_attributes(file: impl AsFd) -> Result<FileAttributes> {
+    const REQUEST: u32 = opcode::read::<FileAttributes>(b'X', 31);
+    // SAFETY: the request fills a `struct fsxattr`, which `FileAttributes` is; any bytes are one.
+    unsafe { ioctl(file, Getter::<REQUEST, FileAttributes>::new()) }
+}
+
+/// Sets them (`FS_IOC_FSSETXATTR`).
+pub(super) fn set_file_attributes(file: impl AsFd, attributes: FileAttributes) -> Result<()> {
+    const REQUEST: u32 = opcode::write::<FileAttributes>(b'X', 32);
+    // SAFETY: the request reads a `struct fsxattr`, which `FileAttributes` is.
+    unsafe { ioctl(file, Setter::<REQUEST, FileAttributes>::new(attributes)) }
+}

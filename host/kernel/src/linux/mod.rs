@@ -48,7 +48,7 @@
 //! | `machine` | what the machine is able to do |
 //! | `ioctl` | device calls |
 //! | `stat` | looking without touching |
-//! | `syscall` | raw system calls; with `ioctl` and `landlock` the only `unsafe` |
+//! | `syscall` | raw system calls; with `ioctl`, `landlock` and `quota/quotactl` the only `unsafe` |
 
 mod append;
 mod blank;

@@ -2,6 +2,7 @@
 //! link, and keeps a fixed number of descriptors open however deep the tree is.
 //!
 //! ```text
+//!  a project of its own? its limit is removed
 //!  empty? --yes--> gone
 //!    | no
 //!  survey: a mount below? --yes--> refused, nothing removed
@@ -23,6 +24,7 @@ use rustix::fs::{AtFlags, FileType, Mode, RawDir, ResolveFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::LinuxKernel;
+use super::quota::OwnProject;
 use super::stat::{FolderIdentity, look, look_closer};
 use super::walk::{FOLDER, FOLDER_PLACE, open_on_same_mount};
 use crate::error::{KernelError, Result};
@@ -68,6 +70,11 @@ impl LinuxKernel {
         check_name(name)?;
         let parent = folder.as_fd();
         let shown = label(&folder.label, name);
+        if let Some(project) = OwnProject::of(parent, name) {
+            self.refuse_mounts(parent, name, &shown)?;
+            // Before the folder: after a crash between the two there is nothing left that names it.
+            project.remove_limit();
+        }
         match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(Errno::NOTEMPTY | Errno::EXIST) => {}

@@ -2,7 +2,7 @@
 //! are checked here.
 #![expect(
     unsafe_code,
-    reason = "with `ioctl` and `landlock` the only place of the workspace that makes raw system calls"
+    reason = "with `ioctl`, `landlock` and `quotactl` the only place of the workspace that makes raw system calls"
 )]
 
 use std::ffi::CStr;

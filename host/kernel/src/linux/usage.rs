@@ -1,8 +1,8 @@
-//! How full a volume is: `statfs`, and a walk that adds up blocks.
+//! How full a volume is: `statfs`, and the account of a project or a walk that adds up blocks.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, OsStr};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, FileType, StatVfs, Statx, StatxAttributes, StatxFlags}
 use rustix::io::Errno;
 
 use super::LinuxKernel;
+use super::quota::OwnProject;
 use super::tree::{Visitor, walk_tree};
 use super::walk::{FOLDER, PLACE, open_beneath};
 use crate::error::{KernelError, Result};
@@ -52,6 +53,9 @@ impl Usages for LinuxKernel {
         check_name(name)?;
         let shown = label(&folder.label, name);
         let failed = |errno| KernelError::walking(Step::MeasureFiles, text(&shown), errno);
+        if let Some(counted) = OwnProject::of(folder.as_fd(), name).and_then(|project| project.usage()) {
+            return Ok(counted);
+        }
         let root = open_beneath(folder, name, FOLDER).map_err(failed)?;
         let sum = Sum::default();
         sum.add(&look(&root, c"").map_err(failed)?);
