@@ -123,17 +123,17 @@ struct Spec {
 /// The tests of external drivers that were selected, from ginkgo's report.
 fn specs(report: &Value) -> Vec<Spec> {
     let suites = report.as_array().into_iter().flatten();
-    let all = suites.flat_map(|suite| suite["SpecReports"].as_array().into_iter().flatten());
+    let all = suites.flat_map(|suite| suite.pointer("/SpecReports").and_then(Value::as_array).into_iter().flatten());
     all.filter_map(spec).collect()
 }
 
 fn spec(report: &Value) -> Option<Spec> {
     let containers: Vec<&str> =
-        report["ContainerHierarchyTexts"].as_array()?.iter().filter_map(Value::as_str).collect();
+        report.get("ContainerHierarchyTexts")?.as_array()?.iter().filter_map(Value::as_str).collect();
     containers.iter().find(|text| text.starts_with("External Storage"))?;
     let pattern = containers.iter().find(|text| text.starts_with("[Testpattern"))?;
-    let message = report["Failure"]["Message"].as_str().unwrap_or_default();
-    let outcome = match report["State"].as_str()? {
+    let message = report.pointer("/Failure/Message").and_then(Value::as_str).unwrap_or_default();
+    let outcome = match report.get("State")?.as_str()? {
         "passed" => Outcome::Passed,
         // What the focus does not name has no reason.
         "skipped" if message.is_empty() => return None,
@@ -143,9 +143,9 @@ fn spec(report: &Value) -> Option<Spec> {
     let reason = message.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned();
     Some(Spec {
         suite: suite(pattern).to_owned(),
-        name: format!("{pattern} {}", report["LeafNodeText"].as_str().unwrap_or_default()),
+        name: format!("{pattern} {}", report.get("LeafNodeText").and_then(Value::as_str).unwrap_or_default()),
         outcome,
-        seconds: report["RunTime"].as_f64().unwrap_or_default() / 1e9,
+        seconds: report.get("RunTime").and_then(Value::as_f64).unwrap_or_default() / 1e9,
         reason,
     })
 }
