@@ -18,7 +18,7 @@
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// An open folder (`O_PATH`): whatever happens to its name, the handle stays on this very
 /// folder. It keeps the mount it lies on busy, so do not keep one of a mounted volume. A clone
@@ -27,13 +27,15 @@ use std::sync::Arc;
 pub struct Directory {
     pub(crate) fd: Arc<OwnedFd>,
     pub(crate) label: PathBuf,
+    /// Whether its file system limits projects, once that was asked.
+    pub(crate) limits_projects: Arc<OnceLock<bool>>,
 }
 
 impl Directory {
     /// The handle of an implementation of [`crate::Kernel`].
     #[must_use]
     pub fn from_fd(fd: OwnedFd, label: PathBuf) -> Self {
-        Self { fd: Arc::new(fd), label }
+        Self { fd: Arc::new(fd), label, limits_projects: Arc::default() }
     }
 
     /// How messages name it: relative to the root folder, or the operator's own path. Not for

@@ -70,7 +70,7 @@ impl LinuxKernel {
         check_name(name)?;
         let parent = folder.as_fd();
         let shown = label(&folder.label, name);
-        if let Some(project) = OwnProject::of(parent, name) {
+        if let Some(project) = OwnProject::of(folder, name) {
             self.refuse_mounts(parent, name, &shown)?;
             // Before the folder: after a crash between the two there is nothing left that names it.
             project.remove_limit();

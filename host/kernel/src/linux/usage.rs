@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::{CStr, OsStr};
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -53,7 +53,7 @@ impl Usages for LinuxKernel {
         check_name(name)?;
         let shown = label(&folder.label, name);
         let failed = |errno| KernelError::walking(Step::MeasureFiles, text(&shown), errno);
-        if let Some(counted) = OwnProject::of(folder.as_fd(), name).and_then(|project| project.usage()) {
+        if let Some(counted) = OwnProject::of(folder, name).and_then(|project| project.usage()) {
             return Ok(counted);
         }
         let root = open_beneath(folder, name, FOLDER).map_err(failed)?;

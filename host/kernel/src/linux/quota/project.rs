@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use super::quotactl::{enforces_projects, project_usage, set_project_limit};
 use super::{LimitedFolder, lacks, without_quota};
 use crate::error::{KernelError, Result};
+use crate::handle::Directory;
 use crate::linux::LinuxKernel;
 use crate::linux::ioctl::{FileAttributes, file_attributes, set_file_attributes};
 use crate::linux::walk::{FOLDER, is_empty, open_beneath, open_on_same_mount};
@@ -62,9 +63,7 @@ impl LinuxKernel {
 fn check_projects(parent: &OwnedFd, shown: &Path) -> Result<u32> {
     match enforces_projects(parent.as_fd()) {
         Ok(true) => {}
-        Ok(false) | Err(Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP | Errno::SRCH) => {
-            return Err(lacks(shown, "it is not mounted with `prjquota`"));
-        }
+        Ok(false) => return Err(lacks(shown, "it is not mounted with `prjquota`")),
         Err(errno) => return Err(failed(shown, errno)),
     }
     let outer = file_attributes(parent).map_err(|errno| failed(shown, errno))?;
@@ -145,10 +144,15 @@ pub(in crate::linux) struct OwnProject {
 
 impl OwnProject {
     /// Finds the project that the folder at a name has, and the folder around it has not.
-    pub(in crate::linux) fn of(parent: BorrowedFd<'_>, name: &OsStr) -> Option<Self> {
-        let folder = open_on_same_mount(parent, name, FOLDER).ok()?;
+    pub(in crate::linux) fn of(parent: &Directory, name: &OsStr) -> Option<Self> {
+        let without = || matches!(enforces_projects(parent.as_fd()), Ok(false));
+        // Asked once of a handle: most file systems limit none.
+        if !*parent.limits_projects.get_or_init(|| !without()) {
+            return None;
+        }
+        let folder = open_on_same_mount(parent.as_fd(), name, FOLDER).ok()?;
         let now = file_attributes(&folder).ok().filter(|now| now.project >= FIRST)?;
-        let parent = open_beneath(parent, ".", FOLDER).ok()?;
+        let parent = open_beneath(parent.as_fd(), ".", FOLDER).ok()?;
         let outer = file_attributes(&parent).ok()?.project;
         own(now, outer).map(|id| Self { folder, id })
     }

@@ -63,8 +63,7 @@ struct Quota {
 
 const _: () = assert!(size_of::<QuotaState>() == 160 && size_of::<Quota>() == 112);
 
-/// Returns whether the file system of an open file keeps projects below their limits. It keeps no
-/// account at all with `NOSYS`, `INVAL` or `SRCH`.
+/// Returns whether the file system of an open file keeps projects below their limits.
 pub(super) fn enforces_projects(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut state = QuotaState {
         version: STATE_VERSION,
@@ -78,8 +77,12 @@ pub(super) fn enforces_projects(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
         pad3: [0; 7],
     };
     // SAFETY: the request reads and fills a `struct fs_quota_statv`, which `QuotaState` is.
-    unsafe { call(fd, GET_STATE, 0, &mut state) }?;
-    Ok(state.flags & PROJECT_ENFORCED != 0)
+    match unsafe { call(fd, GET_STATE, 0, &mut state) } {
+        Ok(()) => Ok(state.flags & PROJECT_ENFORCED != 0),
+        // The kernel has no quotas, or the file system keeps no account.
+        Err(Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP | Errno::SRCH) => Ok(false),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// What the files of a project take.
