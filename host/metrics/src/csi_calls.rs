@@ -12,10 +12,10 @@ use volhost_csi::CallObserver;
 
 use super::operations::KUBELET_BUCKETS;
 
-/// How many drivers are told apart. Every user who may write to the registry's folder chooses
+/// How many drivers have a label of their own. Every user who may write to the registry's folder chooses
 /// names.
 const DRIVERS: usize = 64;
-/// The label of drivers and methods that are not told apart.
+/// The label of the other drivers and methods.
 const OTHER: &str = "other";
 /// The methods of CSI. A plugin chooses the path of a call.
 const METHODS: [&str; 30] = [
@@ -68,7 +68,7 @@ struct CallLabels {
 #[derive(Debug)]
 pub struct CsiCalls {
     took: Family<CallLabels, Histogram, fn() -> Histogram>,
-    /// The drivers that are told apart.
+    /// The drivers that have a label of their own.
     drivers: Mutex<BTreeSet<String>>,
 }
 

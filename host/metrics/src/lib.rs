@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`operations`] | what is counted while it happens: operations, their ends and how long they took |
 //! | [`labels`] | the labels; none grows with the number of pods |
-//! | [`csi_calls`] | calls of CSI drivers, counted likewise |
+//! | [`csi_calls`] | calls of CSI drivers, counted as they end |
 //! | `counts` | gauges of desired and actual state of world, counted at each scrape |
 //! | [`node`] | the node as a whole: plugins, manifests, drain, folders of pods that are gone |
 //! | [`disks`] | the room in the root folder and for the records |

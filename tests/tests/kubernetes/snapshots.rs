@@ -553,7 +553,7 @@ fn the_custom_resources_may_come_late_and_hold_anything_and_go() {
     }
     test.wait_said("late-content", "ContentValidationError", "cannot be read");
     test.wait_said("late-circle", "ContentValidationError", "Exactly one of");
-    // Then it goes with its snapshot. One that nobody is bound to is the user's.
+    // A content that is bound is deleted with its snapshot. One that is not is left to its user.
     let bound = || test.field("volumesnapshotcontent", "late-circle", ".spec.volumeSnapshotRef.uid");
     assert!(eventually(|| !bound().is_empty()), "{}", test.controller.known());
     test.snapshot("late-good", "late-claim", Some("late"));
