@@ -10,7 +10,7 @@
 #
 # The image has what `make install` installs and the programs that volhost runs (blkid, mkfs, fsck
 # and so on), from Debian packages; no shell and no package manager. These are unpacked once, to
-# volhost-image-root.tar beside the archive: delete that file to have newer ones.
+# volhost-image-root-NUMBER.tar beside the archive: delete that file to have newer ones.
 set -eu
 
 from=target/release
@@ -50,7 +50,8 @@ umask 022
 
 # What volhost runs, and the library that its programs need.
 packages=util-linux,mount,e2fsprogs,xfsprogs,btrfs-progs,fuse3,libgcc-s1,ca-certificates
-root=$out/volhost-image-root.tar
+# Another list is another file.
+root=$out/volhost-image-root-$(echo $packages | cksum | cut -d' ' -f1).tar
 if [ ! -e "$root" ]; then
     set --
     for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
