@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use thiserror::Error;
+use volhost_model::names::{NameError, check_dns_label, check_dns_subdomain};
 
 use super::key::{Kind, ObjectKey};
 
@@ -15,8 +16,11 @@ pub enum RetainedBindingsError {
     #[error("{0}")]
     Json(#[from] serde_json::Error),
     /// A value is not `namespace/name`.
-    #[error("{0:?} is no claim's name")]
+    #[error("{0:?} is not the namespace and name of a claim")]
     NotAClaim(String),
+    /// A name that no object has.
+    #[error("{0}")]
+    Name(#[from] NameError),
 }
 
 /// The claims by the names of their volumes.
@@ -53,8 +57,26 @@ impl RetainedBindings {
         for (volume, claim) in names {
             let parts = claim.split_once('/');
             let (namespace, name) = parts.ok_or_else(|| RetainedBindingsError::NotAClaim(claim.clone()))?;
+            check_dns_subdomain("PersistentVolume name", &volume)?;
+            check_dns_label("namespace", namespace)?;
+            check_dns_subdomain("PersistentVolumeClaim name", name)?;
             bindings.insert(volume, ObjectKey::new(Kind::PersistentVolumeClaim, namespace, name));
         }
         Ok(bindings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_no_object_has_are_refused() {
+        let error = |text: &str| RetainedBindings::read(text.as_bytes()).unwrap_err().to_string();
+        assert_eq!(error(r#"{"pv": "/data"}"#), "namespace is empty");
+        assert_eq!(error(r#"{"pv": "default/"}"#), "PersistentVolumeClaim name is empty");
+        assert_eq!(error(r#"{"": "default/data"}"#), "PersistentVolume name is empty");
+        assert_eq!(error(r#"{"pv": "data"}"#), "\"data\" is not the namespace and name of a claim");
+        assert!(error(r#"{"pv": "default/a/b"}"#).contains("PersistentVolumeClaim name"));
     }
 }
