@@ -101,10 +101,11 @@ instructions: ## count instructions of state machine and API and compare; RECORD
 	@cargo bench --quiet --locked -p volhost-core --bench instructions $(if $(RECORD),-- --record)
 	@cargo test --quiet --locked --workspace --bench api-instructions $(if $(RECORD),-- --record)
 
-# Seconds for each target; ONLY=NAME for one target.
+# Seconds for each target, or RUNS inputs; ONLY=NAME for one target.
 TIME ?= 20
-fuzz: ## run the fuzz targets: TIME=600 for ten minutes each, ONLY=NAME for one
-	TIME=$(TIME) fuzz/run.sh $(ONLY)
+RUNS ?=
+fuzz: ## run the fuzz targets: TIME=600 for ten minutes each, RUNS=20000 for the same inputs in each run, ONLY=NAME for one
+	TIME=$(TIME) RUNS=$(RUNS) fuzz/run.sh $(ONLY)
 
 lint: ## check the format and clippy, warnings denied
 	cargo fmt --all --check
