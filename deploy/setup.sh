@@ -69,6 +69,7 @@ if [ $TESTS = yes ]; then
     needs_command runc runc
     needs_file /bin/busybox busybox-static
     needs_command curl curl
+    needs_command ss iproute2
     # Shows the status page: 100 MB to fetch.
     needs_command chromium-headless-shell chromium-headless-shell
     # A virtual machine, and what makes its disks.

@@ -138,7 +138,7 @@ fn a_host_belongs_to_its_thread_and_ends_when_dropped() {
 
 #[test]
 fn every_fallible_call_of_the_contract_can_be_made_to_fail() {
-    let contract = [include_str!("../../wit/mounts.wit")].concat();
+    let contract = [include_str!("../wit/mounts.wit")].concat();
     for line in contract.lines().filter(|line| line.contains("result<")) {
         let name = line.trim().split(':').next().unwrap();
         let name = if name == "create" { "tmpfs.create" } else { name };

@@ -10,7 +10,7 @@ pub mod bindings {
     #![expect(missing_docs, reason = "generated; the contract in wit/ documents it")]
 
     wit_bindgen::generate!({
-        path: "../wit",
+        path: "wit",
         world: "volume-plugin",
         // The component's exports are written into it by the macro below, not by linking the SDK: a
         // further capability is a further world with a macro of its own, and a plugin exports those
@@ -29,7 +29,7 @@ macro_rules! capability {
             #![expect(missing_docs, reason = "generated; the contract in wit/ documents it")]
 
             wit_bindgen::generate!({
-                path: "../wit",
+                path: "wit",
                 world: $world,
                 pub_export_macro: true,
                 export_macro_name: $export,

@@ -140,7 +140,7 @@ parameters: {{ csi.storage.k8s.io/color: red }}
     }
     storage.claim("refused-good", "");
     cluster.wait(&["pvc", "refused-good"], "jsonpath={.status.phase}=Bound");
-    for (claim, _, _, reason) in cases {
+    let wait_said = |claim: &str, reason: &str| {
         let said = || {
             let of = format!("involvedObject.name={claim}");
             let what = "jsonpath={range .items[*]}{.reason} {.message}{\"\\n\"}{end}";
@@ -148,6 +148,22 @@ parameters: {{ csi.storage.k8s.io/color: red }}
         };
         let is_said = || said().lines().any(|line| line.starts_with("ProvisioningFailed") && line.contains(reason));
         assert!(eventually(is_said), "{claim}: {}\n{}", said(), controller.known());
+    };
+    for (claim, _, _, reason) in cases {
+        wait_said(claim, reason);
+    }
+    // Another cause is another event: the first does not hide it.
+    cluster.kubectl(&["delete", "storageclass", "refused-secret"]);
+    cluster.apply(
+        "apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: { name: refused-secret }
+provisioner: refused.test
+parameters: { colour: red }
+",
+    );
+    wait_said("refused-b", "no such parameter");
+    for (claim, ..) in cases {
         cluster.kubectl(&["delete", "pvc", claim]);
     }
     cluster.kubectl(&["delete", "pvc", "refused-good"]);

@@ -2,6 +2,7 @@
 //! takes, restores and deletes snapshots.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -450,7 +451,8 @@ fn a_controller_that_is_killed_between_the_driver_and_the_status_loses_no_snapsh
         let uid = || test.field("volumesnapshot", snapshot, ".metadata.uid");
         let asked = || test.contents().contains(&format!("snapcontent-{}", uid()));
         assert!(eventually(asked), "{}", test.controller.known());
-        std::thread::sleep(std::time::Duration::from_millis(500));
+        let socket = test.storage.driver.served.socket();
+        assert!(eventually(|| has_unread_bytes(&socket)), "{}", test.controller.known());
     };
     call(&test, "torn-first");
     test.controller.kill();
@@ -482,6 +484,16 @@ fn a_controller_that_is_killed_between_the_driver_and_the_status_loses_no_snapsh
     signal("-CONT");
     let last = Controller::start(&test.storage.driver, "torn-last", &[]);
     test.assert_gone(&last, &["torn-claim", "torn-restored"]);
+}
+
+/// Whether a server's connection at this socket has bytes that the server has not read.
+fn has_unread_bytes(socket: &Path) -> bool {
+    let listed = Command::new("ss").args(["--no-header", "--unix", "--all"]).output().unwrap();
+    let text = String::from_utf8(listed.stdout).unwrap();
+    let path = socket.display().to_string();
+    text.lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .any(|fields| fields.contains(&path.as_str()) && fields.get(1) == Some(&"ESTAB") && fields.get(2) != Some(&"0"))
 }
 
 /// Installs the custom resources with definitions that check nothing. Not by a change of those that

@@ -1,11 +1,17 @@
 //! Events on objects, published in the background: an API server that does not answer delays no
 //! volume.
 
+mod similar;
+
+use std::time::Instant;
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tokio::sync::mpsc;
 use tracing::warn;
+
+use similar::SimilarEvents;
 
 /// How many events may wait to be published. More are dropped, and are in the log alone.
 const WAITING: usize = 1000;
@@ -24,9 +30,12 @@ impl Events {
     pub fn start(client: Client, component: &str, instance: &str) -> Self {
         let (sender, mut receiver) = mpsc::channel::<(Event, ObjectReference)>(WAITING);
         let reporter = Reporter { controller: component.to_owned(), instance: Some(instance.to_owned()) };
-        let recorder = Recorder::new(client, reporter);
         tokio::spawn(async move {
-            while let Some((event, object)) = receiver.recv().await {
+            let mut similar = SimilarEvents::new();
+            while let Some((mut event, object)) = receiver.recv().await {
+                let new = || Recorder::new(client.clone(), reporter.clone());
+                let recorder = similar.recorder(&mut event, &object, Instant::now(), new);
+                event.note = event.note.map(|note| shortened(&note).to_owned());
                 if let Err(error) = recorder.publish(&event, &object).await {
                     warn!(reason = event.reason, "an event is not published: {error}");
                 }
