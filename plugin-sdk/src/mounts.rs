@@ -30,7 +30,7 @@
 //! // A folder of the pod's own, in place of a mount:
 //! target.make_folder(0o2770, Some(2000))?;
 //! target.apply_fs_group(&Pod::builder().fs_group(2000).handle(), false)?;
-//! assert_eq!(target.group()?, 2000);
+//! assert_eq!((target.group()?, target.other_pods()?), (2000, 0));
 //! target.delete_folder()?;
 //! # Ok::<(), Error>(())
 //! ```
@@ -274,7 +274,7 @@ impl<'call> MountTarget<'call> {
     ///     };
     ///     target.attach(staged.bind(false)?)?;
     ///     // Only the first pod's group gets the files: a later pod must not change their group.
-    ///     if target.other_pods()? == 0 { target.apply_fs_group(pod, false) } else { Ok(()) }
+    ///     target.apply_fs_group_of_first_pod(pod)
     /// }
     /// ```
     pub fn staging_mount(&self) -> Result<Option<MountSource>> {
@@ -325,6 +325,34 @@ impl<'call> MountTarget<'call> {
     /// names the first files that were not.
     pub fn apply_fs_group(&self, pod: &crate::Pod<'_>, read_only: bool) -> Result<()> {
         self.0.apply_fs_group(pod.0, read_only).map_err(backend::error_in)
+    }
+
+    /// As [`apply_fs_group`](Self::apply_fs_group), for a volume that several pods may share: the
+    /// group of the first pod counts. If another pod uses the volume it changes nothing, and
+    /// reports the kubelet's event `AlreadyMountedVolume` if the files have another group. Without
+    /// a group it does nothing.
+    ///
+    /// # Errors
+    /// As [`apply_fs_group`](Self::apply_fs_group), [`group`](Self::group) and
+    /// [`other_pods`](Self::other_pods).
+    pub fn apply_fs_group_of_first_pod(&self, pod: &crate::Pod<'_>) -> Result<()> {
+        let Some(group) = pod.fs_group() else {
+            return Ok(());
+        };
+        if self.other_pods()? == 0 {
+            return self.apply_fs_group(pod, false);
+        }
+        let theirs = self.group()?;
+        if theirs != group {
+            crate::events::warning(
+                "AlreadyMountedVolume",
+                format_args!(
+                    "The requested fsGroup is {group}, but the volume {} has GID {theirs}. The volume may not be shareable.",
+                    self.spec_name()
+                ),
+            );
+        }
+        Ok(())
     }
 
     /// The group of the target's root.

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod connection;
-mod ownership;
 mod portal;
 mod source;
 mod staging;
@@ -36,7 +35,10 @@ impl VolumePlugin for Iscsi {
         if !target.is_mounted()? {
             target.attach(mount_for(&source, target)?)?;
         }
-        ownership::give(source.read_only, pod, target)
+        if source.read_only {
+            return Ok(());
+        }
+        target.apply_fs_group_of_first_pod(pod)
     }
 
     fn unpublish(target: &MountTarget) -> Result<()> {

@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod ownership;
 mod source;
 mod staging;
 #[cfg(test)]
@@ -37,10 +36,10 @@ impl VolumePlugin for Local {
         if !target.is_mounted()? {
             target.attach(mount_for(&source, volume, pod, target)?)?;
         }
-        match source.fs_group {
-            FsGroup::Walk => ownership::give(volume, pod, target),
-            FsGroup::Map => Ok(()),
+        if volume.read_only() || source.fs_group == FsGroup::Map {
+            return Ok(());
         }
+        target.apply_fs_group_of_first_pod(pod)
     }
 
     fn unpublish(target: &MountTarget) -> Result<()> {
