@@ -44,6 +44,7 @@ macro_rules! capability {
                     "volhost:plugin/log@0.1.0": crate::wasm::bindings::volhost::plugin::log,
                     "volhost:plugin/events@0.1.0": crate::wasm::bindings::volhost::plugin::events,
                     "volhost:plugin/node@0.1.0": crate::wasm::bindings::volhost::plugin::node,
+                    "volhost:plugin/settings@0.1.0": crate::wasm::bindings::volhost::plugin::settings,
                     "volhost:plugin/devices@0.1.0": crate::wasm::bindings::volhost::plugin::devices,
                     "volhost:plugin/filesystems@0.1.0": crate::wasm::bindings::volhost::plugin::filesystems,
                     "volhost:plugin/loop-devices@0.1.0": crate::wasm::bindings::volhost::plugin::loop_devices,
@@ -124,7 +125,7 @@ pub use bindings::volhost::plugin::volumes::{Description, Identity, Measurement,
 pub use bindings::volhost::plugin::{
     block_devices, cluster_trust_bundles, config_maps, csi_driver_objects, driver_exec, driver_mounts, events, files,
     filesystems, fuse_servers, grpc, host_paths, huge_pages, id_maps, image_files, loop_devices, network_mounts, node,
-    overlays, pod_volumes, provisioning, provisioning_calls, quotas, secrets, service_account_tokens, tmpfs,
+    overlays, pod_volumes, provisioning, provisioning_calls, quotas, secrets, service_account_tokens, settings, tmpfs,
 };
 
 use bindings::volhost::plugin::{log as host_log, mounts, types, volumes};
@@ -135,6 +136,7 @@ use crate::field_kind::FieldKind;
 use crate::grpc::Failure;
 use crate::log::Level;
 use crate::mounts::TargetState;
+use crate::settings::SettingKind;
 
 /// The host's error as the author's.
 pub fn error_in(error: types::Error) -> Error {
@@ -199,6 +201,17 @@ pub fn field_kind(kind: volumes::FieldKind) -> FieldKind {
         volumes::FieldKind::Boolean => FieldKind::Boolean,
         volumes::FieldKind::List => FieldKind::List,
         volumes::FieldKind::Map => FieldKind::Map,
+    }
+}
+
+/// The type of a setting.
+pub fn setting_kind(kind: SettingKind) -> volumes::SettingKind {
+    match kind {
+        SettingKind::Text => volumes::SettingKind::Text,
+        SettingKind::Number => volumes::SettingKind::Number,
+        SettingKind::Boolean => volumes::SettingKind::Boolean,
+        SettingKind::Texts => volumes::SettingKind::Texts,
+        SettingKind::Secret => volumes::SettingKind::Secret,
     }
 }
 

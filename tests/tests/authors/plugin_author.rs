@@ -39,9 +39,26 @@ impl Desk {
         said(self.run(folder, artifacts::volhost(), words))
     }
 
-    /// Writes a crate, and returns its folder.
+    /// Writes a crate that uses the SDK of the checkout, and returns its folder.
     fn new_plugin(&self, words: &[&str]) -> PathBuf {
-        let sdk = artifacts::workspace().join("plugin-sdk");
+        self.new_plugin_with(&artifacts::workspace().join("plugin-sdk"), words)
+    }
+
+    /// Packs the SDK as crates.io gets it, and returns the folder of what authors get from there.
+    fn published_sdk(&self) -> PathBuf {
+        let packed = self.path().join("packed");
+        let words =
+            ["package", "--offline", "--locked", "--no-verify", "--allow-dirty", "--package", "volhost-plugin-sdk"];
+        let target = ["--target-dir", packed.to_str().unwrap()];
+        said(self.run(&artifacts::workspace(), "cargo", &[&words[..], &target].concat()));
+        let packages = packed.join("package");
+        let mut files = std::fs::read_dir(&packages).unwrap().map(|file| file.unwrap().path());
+        let package = files.find(|path| path.extension().is_some_and(|ending| ending == "crate")).unwrap();
+        said(self.run(&packages, "tar", &["-xzf", package.to_str().unwrap()]));
+        package.with_extension("")
+    }
+
+    fn new_plugin_with(&self, sdk: &Path, words: &[&str]) -> PathBuf {
         let folder = self.path().join("crate");
         let mut all = vec!["plugin", "new", "--sdk", sdk.to_str().unwrap(), "--path", folder.to_str().unwrap()];
         all.extend(words);
@@ -78,9 +95,9 @@ fn said(output: Output) -> String {
 }
 
 #[test]
-fn a_plugin_from_the_smallest_template_works_unchanged() {
+fn a_plugin_from_the_smallest_template_works_unchanged_with_the_published_sdk() {
     let desk = Desk::new();
-    let folder = desk.new_plugin(&["acme.org/scratch-pad"]);
+    let folder = desk.new_plugin_with(&desk.published_sdk(), &["acme.org/scratch-pad"]);
     let component = desk.test_and_build(&folder);
     assert_eq!(component.file_name().unwrap(), "scratch-pad.wasm");
     desk.conform(&folder, &component);
