@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::backend;
+use crate::settings::SettingKind;
 
 /// A plugin's description of itself, in [`VolumePlugin::describe`](crate::VolumePlugin::describe).
 ///
@@ -58,6 +59,21 @@ impl<'call> Description<'call> {
     /// to the container runtime.
     pub fn read_only(&mut self) -> &mut Self {
         self.0.read_only();
+        self
+    }
+
+    /// A value that the operator may give to the plugin; see [`settings`](crate::settings). The
+    /// name is lower-case letters, digits and `-`. `help` tells the operator in one line what it is
+    /// for, and what is used without it.
+    pub fn setting(&mut self, name: &str, kind: SettingKind, help: &str) -> &mut Self {
+        self.0.setting(name, backend::setting_kind(kind), help);
+        self
+    }
+
+    /// As [`setting`](Self::setting), for a value that the operator must give: the host does not
+    /// load the plugin without it.
+    pub fn required_setting(&mut self, name: &str, kind: SettingKind, help: &str) -> &mut Self {
+        self.0.required_setting(name, backend::setting_kind(kind), help);
         self
     }
 }

@@ -80,8 +80,8 @@
 //! 1. `cargo test` runs the plugin against [`testing::TestHost`], with a debugger if you like.
 //! 2. `volhost-plugin-build --out DIR CRATE` compiles it for `wasm32-unknown-unknown` and encodes
 //!    the component `DIR/CRATE.wasm`. It contains no WASI: it imports the functions that it calls
-//!    of [`tmpfs`], [`host_paths`], [`files`], [`objects`], [`node`], [`events`] and [`log`], and
-//!    nothing else. `volhost plugin inspect FILE` lists them.
+//!    of [`tmpfs`], [`host_paths`], [`files`], [`objects`], [`node`], [`settings`], [`events`] and
+//!    [`log`], and nothing else. `volhost plugin inspect FILE` lists them.
 //! 3. The host loads it as soon as it is copied into the plugin folder. Its imports are its
 //!    request; the operator's grant decides. Of the interfaces here [`host_paths`],
 //!    [`loop_devices`], [`image_files`], [`network_mounts`], [`overlays`], [`pod_volumes`],
@@ -169,6 +169,7 @@ pub mod provisioning_calls;
 pub mod quantity;
 pub mod quotas;
 mod quote;
+pub mod settings;
 #[cfg(feature = "serde")]
 pub mod source;
 mod suggest;
@@ -205,6 +206,7 @@ pub use pod_items::PodItems;
 pub use provisioning::{GroupRequest, SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest};
 pub use quantity::Bytes;
 pub use quote::quoted;
+pub use settings::SettingKind;
 pub use volume::Volume;
 
 /// The names that most plugins need.
@@ -215,9 +217,9 @@ pub mod prelude {
     pub use crate::{
         Attacher, Attachment, BlockDevice, BlockMapper, Context, Controller, Description, DetachedMount, Error,
         Expander, FieldKind, FsGroup, GroupRequest, GroupSnapshotter, Identity, LentDevice, Measurement, Modifier,
-        MountSource, MountTarget, OtherNodes, Pod, Result, SnapshotPage, SnapshotRequest, Snapshotter, SourceKind,
-        Stager, Stats, TargetState, Volume, VolumeAnswer, VolumePage, VolumePlugin, VolumeRequest, block_devices,
-        driver_mounts, events, export_plugin, filesystems, grpc, host_paths, id_maps, image_files, log, loop_devices,
-        network_mounts, node, overlays, pod_volumes, provisioning, quotas, quoted,
+        MountSource, MountTarget, OtherNodes, Pod, Result, SettingKind, SnapshotPage, SnapshotRequest, Snapshotter,
+        SourceKind, Stager, Stats, TargetState, Volume, VolumeAnswer, VolumePage, VolumePlugin, VolumeRequest,
+        block_devices, driver_mounts, events, export_plugin, filesystems, grpc, host_paths, id_maps, image_files, log,
+        loop_devices, network_mounts, node, overlays, pod_volumes, provisioning, quotas, quoted, settings,
     };
 }

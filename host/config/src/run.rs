@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use volhost_model::PluginName;
 use volhost_model::names::check_dns_subdomain;
-use volhost_runtime::{GrantPolicy, ShippedPlugins};
+use volhost_runtime::{GrantPolicy, PluginSettings, ShippedPlugins};
 
 use super::environment::EnvironmentVariables;
 use super::error::ConfigError;
@@ -117,7 +117,7 @@ pub struct RunConfig {
     /// The file that gets the line `ready` when requests are served.
     pub ready_file: Option<PathBuf>,
     /// What plugins are allowed: what the plugins that come with volhost need, overridden by the
-    /// file's `[grants]`.
+    /// file's `[grants]`, and the values of its `[settings]`.
     pub grants: GrantPolicy,
     /// The folder of trusted keys, if there is one; absolute.
     pub trusted_keys: Option<PathBuf>,
@@ -190,7 +190,7 @@ pub fn load(
         flex_drivers: given.flex_drivers.unwrap_or_default(),
         token_signing: token_signing(given.token_signing_key, given.token_issuer, given.token_max_lifetime)?,
         ready_file: given.ready_file,
-        grants: GrantPolicy::builtin(shipped).overridden_by(given.grants.unwrap_or_default()),
+        grants: policy(shipped, given.grants, given.settings),
         trusted_keys: given.trusted_keys.map(|folder| absolute("trusted-keys", &folder)).transpose()?,
         require_signature: given.require_signature.unwrap_or_default(),
         provision: given.provision.unwrap_or_default(),
@@ -204,15 +204,20 @@ fn default_max_operations(processors: NonZeroUsize) -> NonZeroUsize {
     NonZeroUsize::new(wanted).unwrap_or(MOST_OPERATIONS).clamp(LEAST_OPERATIONS, MOST_OPERATIONS)
 }
 
+fn policy(shipped: ShippedPlugins, grants: Option<GrantPolicy>, settings: Option<PluginSettings>) -> GrantPolicy {
+    let own = grants.unwrap_or_default().with_settings(settings.unwrap_or_default());
+    GrantPolicy::builtin(shipped).overridden_by(own)
+}
+
 /// What plugins are allowed, by this file's `[grants]` over what the plugins that come with volhost
-/// need.
+/// need, and the values of its `[settings]`.
 ///
 /// # Errors
 /// [`ConfigError`] names the file, the option and what would be right.
 pub fn grants(file: Option<&Path>) -> Result<GrantPolicy, ConfigError> {
     let from_file = file.map(file::settings).transpose()?.unwrap_or_default();
     let shipped = shipped(from_file.shipped_plugins.as_deref())?;
-    Ok(GrantPolicy::builtin(shipped).overridden_by(from_file.grants.unwrap_or_default()))
+    Ok(policy(shipped, from_file.grants, from_file.settings))
 }
 
 /// The trusted signers of plugins, from one configuration file.

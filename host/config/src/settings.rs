@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Deserialize;
 use volhost_model::PluginName;
-use volhost_runtime::GrantPolicy;
+use volhost_runtime::{GrantPolicy, PluginSettings};
 
 use super::otlp::OtlpEndpoint;
 use super::values::{Label, LogFilter, LogFormat, StatusPage};
@@ -153,6 +153,9 @@ pub struct Settings {
     /// Grants of plugins; in the file only.
     #[arg(skip)]
     pub grants: Option<GrantPolicy>,
+    /// Values for plugins; in the file only.
+    #[arg(skip)]
+    pub settings: Option<PluginSettings>,
 }
 
 impl Settings {
@@ -196,6 +199,7 @@ impl Settings {
             reclaim_grace: self.reclaim_grace.or(below.reclaim_grace),
             attach_limits: self.attach_limits.or(below.attach_limits),
             grants: self.grants.or(below.grants),
+            settings: self.settings.or(below.settings),
         }
     }
 }

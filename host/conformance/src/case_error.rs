@@ -24,6 +24,9 @@ pub enum CaseError {
     /// The grants are malformed.
     #[error("grants: {0}")]
     Grants(#[source] serde_json::Error),
+    /// The settings are malformed.
+    #[error("settings: {0}")]
+    Settings(#[source] serde_json::Error),
     /// A source has no fields.
     #[error("{0} is no map of fields")]
     NotAMap(String),

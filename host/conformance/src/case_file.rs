@@ -29,6 +29,7 @@ pub(crate) const VOLUME: &str = "${volume}";
 pub(crate) struct CaseFile {
     pub(crate) files: Vec<SetUpFile>,
     pub(crate) grants: Option<Value>,
+    pub(crate) settings: Option<Value>,
     node: NodeSection,
     pod: PodSection,
     pub(crate) objects: ObjectsSection,
@@ -294,14 +295,17 @@ impl CaseFile {
         }
     }
 
-    /// Every plugin's grants, with the case file's for this one. The user has named the file,
-    /// so it may have any name.
+    /// Every plugin's grants, with the case file's grants and settings for this one. The user has
+    /// named the file, so it may have any name.
     pub(crate) fn policy(&self, plugin: &PluginInfo) -> Result<GrantPolicy, CaseError> {
         let builtin = GrantPolicy::builtin(ShippedPlugins::Known([plugin.digest.clone()].into()));
-        let Some(grants) = &self.grants else { return Ok(builtin) };
-        let table = serde_json::json!({ plugin.name.as_str(): grants });
-        let policy: GrantPolicy = serde_json::from_value(table).map_err(CaseError::Grants)?;
-        Ok(builtin.overridden_by(policy))
+        let table = |value: &Option<Value>| match value {
+            Some(value) => serde_json::json!({ plugin.name.as_str(): value }),
+            None => serde_json::json!({}),
+        };
+        let own: GrantPolicy = serde_json::from_value(table(&self.grants)).map_err(CaseError::Grants)?;
+        let settings = serde_json::from_value(table(&self.settings)).map_err(CaseError::Settings)?;
+        Ok(builtin.overridden_by(own.with_settings(settings)))
     }
 }
 

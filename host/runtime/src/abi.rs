@@ -12,8 +12,19 @@ pub const VERSION: Version = Version { major: 0, minor: 1, patch: 0 };
 pub(crate) const SDK_SECTION: &str = "volhost:abi";
 
 /// Interfaces that every plugin may import.
-pub(crate) const OPEN_INTERFACES: &[&str] =
-    &["types", "volumes", "provisioning", "mounts", "tmpfs", "log", "events", "node", "devices", "filesystems"];
+pub(crate) const OPEN_INTERFACES: &[&str] = &[
+    "types",
+    "volumes",
+    "provisioning",
+    "mounts",
+    "tmpfs",
+    "log",
+    "events",
+    "node",
+    "settings",
+    "devices",
+    "filesystems",
+];
 /// Interfaces that the operator must grant.
 pub(crate) const GRANTABLE_INTERFACES: &[&str] = &[
     "host-paths",

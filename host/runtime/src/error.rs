@@ -8,6 +8,7 @@ use volhost_model::{NameError, PluginName};
 use crate::abi::{PACKAGE, VERSION, Version};
 use crate::call_error::CallError;
 use crate::grants::NotShipped;
+use crate::settings::BadSettings;
 use crate::signatures::SignatureError;
 
 /// Why the runtime could not start.
@@ -203,6 +204,9 @@ pub enum LoadProblem {
     /// The grant of its name belongs to another content.
     #[error(transparent)]
     OtherContent(Box<OtherContent>),
+    /// The operator's values for it do not fit.
+    #[error(transparent)]
+    Settings(#[from] BadSettings),
     /// An import or export is of another shape.
     #[error("it does not fit the contract {PACKAGE}@{VERSION}{sdk}: {reason}")]
     WrongShape {

@@ -9,6 +9,7 @@ use volhost_model::{Pod, VolumeSpec};
 use crate::fuse_servers::FuseServerDescriptor;
 use crate::measured::Measured;
 use crate::provisioned::{MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};
+use crate::settings::DeclaredSetting;
 use crate::target::{Attachment, Place, Target};
 use volhost_model::driver_programs::{DriverAnswer, DriverOutcome};
 use volhost_model::iscsi::{ChapUser, LogicalUnit};
@@ -23,6 +24,7 @@ pub struct Description {
     pub(crate) accepts_mount_options: bool,
     pub(crate) follows_its_source: bool,
     pub(crate) read_only: bool,
+    pub(crate) settings: Vec<DeclaredSetting>,
 }
 
 /// A plugin's description of a volume, as `identify` fills it in.

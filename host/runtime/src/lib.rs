@@ -28,6 +28,7 @@
 //! | `wasi` | WASI on an empty machine, for plugins whose language imports it |
 //! | `bindings` | the contract in Rust, generated from `wit/` |
 //! | `grants` | what the operator allows each plugin |
+//! | `settings` | the values that the operator gives each plugin |
 //! | `grant_bindings` | which content may use a grant that names none |
 //! | `signatures` | whose plugins are taken |
 //! | `check`, `abi` | imports and exports against the contract |
@@ -80,6 +81,7 @@ mod redaction;
 mod runtime;
 mod sandbox;
 mod sections;
+mod settings;
 mod signatures;
 mod sink;
 mod target;
@@ -116,6 +118,7 @@ pub use private::PrivateFolder;
 pub use progress::{Progress, ProgressStep};
 pub use provisioned::{MadeGroup, MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};
 pub use runtime::{Inspection, Runtime, RuntimeConfig};
+pub use settings::{BadSettings, DeclaredSetting, PluginSettings, SettingKind, SettingProblem, SettingValue};
 pub use signatures::{SignatureError, Signatures, TrustedKeysError, signature_file};
 pub use sink::{CallSink, LogLevel};
 pub use target::{Attachment, NeededPlace, OtherPods, Place, Target};

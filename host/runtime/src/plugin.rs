@@ -15,6 +15,7 @@ use crate::exports::Exports;
 use crate::grants::Reach;
 use crate::handles::{Description, Identity, MountTarget, PodHandle, VolumeHandle};
 use crate::sandbox::{Sandbox, SandboxShared};
+use crate::settings::DeclaredSetting;
 use crate::target::Target;
 
 /// Why a read-only volume that is a folder, and no mount, is not given to a pod.
@@ -91,6 +92,8 @@ pub struct PluginInfo {
     pub follows_its_source: bool,
     /// Pods can only read its volumes' content.
     pub read_only: bool,
+    /// The values that the operator may give it.
+    pub settings: Vec<DeclaredSetting>,
     /// It can give a volume's files to a pod's group: it imports `mount-target.apply-fs-group`.
     pub gives_to_group: bool,
     /// SHA-256 of the file, in hex.
@@ -185,6 +188,7 @@ impl Plugin {
             accepts_mount_options: said.accepts_mount_options,
             follows_its_source: said.follows_its_source,
             read_only: said.read_only,
+            settings: said.settings,
             ..self.info.clone()
         })
     }

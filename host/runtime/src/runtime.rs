@@ -1,5 +1,6 @@
 //! Loading: from a file to a plugin that can be called.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -29,6 +30,7 @@ use crate::limits::Limits;
 use crate::plugin::{Plugin, PluginInfo, describe};
 use crate::sandbox::SandboxShared;
 use crate::sections::code_bytes;
+use crate::settings::{self, BadSettings, SettingValue, Values};
 use crate::signatures::{KeyOwner, Signatures};
 use crate::ticker::Ticker;
 use crate::wasi;
@@ -48,7 +50,7 @@ pub struct RuntimeConfig {
 }
 
 /// The kinds of plugin files.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Inspection {
     /// What is known of the plugin.
     pub info: PluginInfo,
@@ -56,6 +58,8 @@ pub struct Inspection {
     pub granted: Vec<String>,
     /// Interfaces it imports and is not granted. Empty: this host would load it.
     pub ungranted: Vec<String>,
+    /// The values that the operator gives its name.
+    pub values: BTreeMap<String, SettingValue>,
 }
 
 /// Loads plugins. Plugins it has loaded live on without it.
@@ -190,7 +194,9 @@ impl Runtime {
                     // Only what was admitted once is in a record. An upgrade, or another version
                     // that was approved since, must not leave its volumes mounted.
                     let granted = grants.of_recorded(&info.name, &info.digest);
-                    self.admit(info, exports, &granted, None)
+                    // With the values of now: a volume is unmounted whether or not they fit.
+                    let values = grants.settings_of(&info.name);
+                    self.admit(info, exports, &granted, None, values)
                 });
                 match admitted {
                     Ok(plugin) => return Ok(plugin),
@@ -225,7 +231,8 @@ impl Runtime {
             _ => grants.granted_to(&info.name).into_iter().map(str::to_owned).collect(),
         };
         let ungranted = ungranted(&info, &of_file).cloned().collect();
-        Ok(Inspection { info, granted, ungranted })
+        let values = grants.settings_of(&info.name);
+        Ok(Inspection { info, granted, ungranted, values })
     }
 
     /// A file's code, from the cache or the compiler.
@@ -319,7 +326,12 @@ impl Runtime {
             Granted::ToAnotherContent(_) => Some(grants.pinned_to(&info.name)),
             _ => self.bindings.bound(&info.name).filter(|_| grants.binds(&info.name)),
         };
-        self.admit(info, exports, &granted, bound)
+        let values = grants.settings_of(&info.name);
+        let problems = settings::check(&info.settings, &values);
+        let plugin = info.name.clone();
+        let admitted = self.admit(info, exports, &granted, bound, values)?;
+        // What it lacks and what has to be approved comes first: it may be another plugin's values.
+        if problems.is_empty() { Ok(admitted) } else { Err(BadSettings { plugin, problems }.into()) }
     }
 
     /// From a component that has described itself to a plugin with its grant. `bound` is the
@@ -330,6 +342,7 @@ impl Runtime {
         exports: Exports,
         granted: &Granted<'_>,
         bound: Option<String>,
+        values: Values,
     ) -> Result<Arc<Plugin>, LoadProblem> {
         let other_content = bound.filter(|bound| *bound != info.digest);
         // Approval of this content would give it all that the grant of its name covers.
@@ -362,6 +375,7 @@ impl Runtime {
             Granted::To(grant) => grant.reach(),
             Granted::Nothing | Granted::ToAnotherContent(_) | Granted::NotItsName(_) => Reach::default(),
         };
+        let reach = Reach { settings: values, ..reach };
         Ok(Arc::new(Plugin { info, exports, reach: Arc::new(reach), shared: Arc::clone(&self.shared) }))
     }
 
@@ -465,6 +479,7 @@ fn info(name: PluginName, description: Description, surface: ComponentSurface, d
         accepts_mount_options: description.accepts_mount_options,
         follows_its_source: description.follows_its_source,
         read_only: description.read_only,
+        settings: description.settings,
         digest: digest.to_owned(),
         gives_to_group: surface.gives_to_group,
         abi: surface.abi.unwrap_or(abi::VERSION).to_string(),

@@ -60,6 +60,36 @@ pub(crate) mod node {
     }
 }
 
+pub(crate) mod settings {
+    use crate::error::Result;
+    use crate::testing::files::Content;
+    use crate::testing::world::{Setting, current};
+
+    pub(crate) fn value(name: &str) -> Option<String> {
+        match current().borrow().settings.get(name) {
+            Some(Setting::Value(text)) => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn texts(name: &str) -> Vec<String> {
+        match current().borrow().settings.get(name) {
+            Some(Setting::Texts(texts)) => texts.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn secret(name: &str) -> Result<Option<Content>> {
+        let world = current();
+        world.borrow_mut().called("settings.secret")?;
+        let world = world.borrow();
+        match world.settings.get(name) {
+            Some(Setting::Secret(bytes)) => Ok(Some(Content(bytes.as_slice().into()))),
+            _ => Ok(None),
+        }
+    }
+}
+
 pub(crate) mod tmpfs {
     use crate::error::{Error, Result};
     use crate::testing::mount::{DetachedMount, FsOption, TestMount};

@@ -1,7 +1,7 @@
 //! The double under the names that `crate::wasm` has for the real host, so the rest of the SDK is
 //! written once.
 
-pub(crate) use super::clients::{events, host_paths, huge_pages, id_maps, node, quotas, tmpfs, write_log};
+pub(crate) use super::clients::{events, host_paths, huge_pages, id_maps, node, quotas, settings, tmpfs, write_log};
 pub(crate) use super::devices::filesystems::FormatOptions;
 pub(crate) use super::devices::{Attachment, BlockDevice, block_devices, filesystems, loop_devices};
 pub(crate) use super::drivers::{DevicePlace, DriverPlace, driver_mounts};
@@ -30,6 +30,7 @@ use crate::error::Error;
 use crate::field_kind::FieldKind;
 use crate::grpc::Failure;
 use crate::mounts::TargetState;
+use crate::settings::SettingKind;
 
 /// The double uses the author's errors already.
 pub(crate) fn error_in(error: Error) -> Error {
@@ -48,6 +49,11 @@ pub(crate) fn target_state(state: TargetState) -> TargetState {
 
 /// The double uses the author's type already.
 pub(crate) fn field_kind(kind: FieldKind) -> FieldKind {
+    kind
+}
+
+/// The double uses the author's type already.
+pub(crate) fn setting_kind(kind: SettingKind) -> SettingKind {
     kind
 }
 

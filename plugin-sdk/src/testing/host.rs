@@ -10,7 +10,7 @@ use super::pod::TestPod;
 use super::target::{MountTarget, TestTarget};
 use super::tree::Node;
 use super::volume::TestVolume;
-use super::world::{self, CALLS, Fault, Shared, World};
+use super::world::{self, CALLS, Fault, Setting, Shared, World};
 use crate::error::{Error, Result};
 use crate::plugin::VolumePlugin;
 
@@ -92,6 +92,27 @@ impl TestHost {
     pub fn node_label(&self, key: &str, value: &str) -> &Self {
         self.change(|world| {
             world.node_labels.insert(key.to_owned(), value.to_owned());
+        })
+    }
+
+    /// Gives the plugin this value of a setting: a text, number or boolean.
+    pub fn setting(&self, name: &str, value: impl ToString) -> &Self {
+        self.set(name, Setting::Value(value.to_string()))
+    }
+
+    /// Gives the plugin these texts of a setting that is a list.
+    pub fn list_setting(&self, name: &str, texts: &[&str]) -> &Self {
+        self.set(name, Setting::Texts(texts.iter().map(|text| (*text).to_owned()).collect()))
+    }
+
+    /// Gives the plugin a secret.
+    pub fn secret_setting(&self, name: &str, secret: &[u8]) -> &Self {
+        self.set(name, Setting::Secret(secret.to_owned()))
+    }
+
+    fn set(&self, name: &str, value: Setting) -> &Self {
+        self.change(|world| {
+            world.settings.insert(name.to_owned(), value);
         })
     }
 

@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 
+use crate::settings::SettingKind;
+
 /// A plugin's description of itself.
 ///
 /// ```
@@ -42,6 +44,10 @@ pub struct TestDescription {
     pub follows_its_source: bool,
     /// Pods can only read its volumes' content.
     pub read_only: bool,
+    /// The names of its settings, in the order of its calls.
+    pub settings: Vec<String>,
+    /// The names of those that it requires.
+    pub required_settings: Vec<String>,
 }
 
 #[derive(Debug, Default)]
@@ -70,6 +76,15 @@ impl Description {
 
     pub(crate) fn follows_its_source(&self) {
         self.0.borrow_mut().follows_its_source = true;
+    }
+
+    pub(crate) fn setting(&self, name: &str, _kind: SettingKind, _help: &str) {
+        self.0.borrow_mut().settings.push(name.to_owned());
+    }
+
+    pub(crate) fn required_setting(&self, name: &str, kind: SettingKind, help: &str) {
+        self.setting(name, kind, help);
+        self.0.borrow_mut().required_settings.push(name.to_owned());
     }
 
     pub(crate) fn into_inner(self) -> TestDescription {

@@ -86,6 +86,7 @@ pub const CALLS: &[&str] = &[
     "secrets.referenced",
     "service-account-tokens.request",
     "set-options",
+    "settings.secret",
     "source",
     "state",
     "tmpfs.create",
@@ -102,6 +103,8 @@ pub(crate) struct World {
     pub(crate) node_name: String,
     pub(crate) allocatable_memory: u64,
     pub(crate) node_labels: BTreeMap<String, String>,
+    /// The operator's values for the plugin.
+    pub(crate) settings: BTreeMap<String, Setting>,
     pub(crate) tree: Tree,
     pub(crate) grants: Vec<String>,
     /// Folders of images to mount.
@@ -147,6 +150,15 @@ pub(crate) struct World {
     pub(crate) events: Vec<TestEvent>,
 }
 
+/// A value that the operator gives the plugin.
+#[derive(Debug)]
+pub(crate) enum Setting {
+    /// A text, number or boolean.
+    Value(String),
+    Texts(Vec<String>),
+    Secret(Vec<u8>),
+}
+
 /// A call that will fail.
 #[derive(Debug)]
 pub(crate) struct Fault {
@@ -162,6 +174,7 @@ impl World {
             node_name: "node-1".to_owned(),
             allocatable_memory: 8 << 30,
             node_labels: BTreeMap::new(),
+            settings: BTreeMap::new(),
             tree: Tree::default(),
             grants: Vec::new(),
             image_folders: Vec::new(),

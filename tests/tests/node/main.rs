@@ -15,6 +15,7 @@ mod command_line;
 mod observability;
 mod plugins;
 mod restart;
+mod settings;
 mod system_calls;
 mod trust;
 mod walk;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use volhost_process::linux_kernel;
 
+use super::setting::SettingView;
 use thiserror::Error;
 use volhost_model::text::error_chain;
 use volhost_runtime::{Compiler, GrantPolicy, Inspection, Limits, LoadError, Runtime, RuntimeConfig, RuntimeError};
@@ -22,6 +23,8 @@ pub(super) struct PluginDescription {
     pub(super) granted: Vec<String>,
     /// The interfaces that it imports and is not granted.
     pub(super) missing: Vec<String>,
+    /// The values that the operator may give it, and gives.
+    pub(super) settings: Vec<SettingView>,
     /// Why volhost would not load it, or would not without a grant.
     pub(super) problem: Option<String>,
 }
@@ -61,7 +64,12 @@ fn load(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> Result<Pl
     };
     let runtime = Runtime::new(config, Arc::new(linux_kernel()))?;
     match runtime.inspect(file) {
-        Ok(Inspection { info, granted, ungranted }) => Ok(PluginDescription {
+        Ok(Inspection { info, granted, ungranted, values }) => Ok(PluginDescription {
+            settings: info
+                .settings
+                .iter()
+                .map(|setting| SettingView::new(setting, values.get(&setting.name)))
+                .collect(),
             name: Some(info.name.to_string()),
             version: Some(info.version),
             sources: info.sources,

@@ -11,6 +11,7 @@ mod publish;
 mod pull;
 mod registry;
 mod run;
+mod setting;
 pub(super) mod surface;
 mod test;
 
@@ -28,6 +29,7 @@ use super::output::Output;
 use super::structured;
 pub(super) use file::{digest, read_plugin};
 use identity::PluginDescription;
+use setting::SettingView;
 
 /// The inspection of a plugin file.
 #[derive(Debug, Serialize)]
@@ -56,6 +58,8 @@ struct FileInspection {
     granted: Vec<String>,
     /// The interfaces that it imports and is not granted.
     missing: Vec<String>,
+    /// The values that the operator may give it, and gives.
+    settings: Vec<SettingView>,
     /// Why volhost would not load it, or would not without a grant.
     problem: Option<String>,
 }
@@ -90,7 +94,7 @@ fn inspect(file: &Path, config: Option<&Path>, cache_dir: Option<&Path>) -> Resu
     let grants = volhost_config::grants(config)?;
     let wasm = file::read_plugin(file)?;
     let surface = surface::read(&wasm).map_err(|why| CliError::Failed(format!("{}: {why}", file.display())))?;
-    let PluginDescription { name, version, sources, sdk, granted, missing, problem } =
+    let PluginDescription { name, version, sources, sdk, granted, missing, settings, problem } =
         identity::ask(file, grants, cache_dir);
     Ok(FileInspection {
         file: file.display().to_string(),
@@ -105,6 +109,7 @@ fn inspect(file: &Path, config: Option<&Path>, cache_dir: Option<&Path>) -> Resu
         imports: surface.imports,
         granted,
         missing,
+        settings,
         problem,
     })
 }
@@ -127,6 +132,12 @@ fn print(inspection: &FileInspection, output: &mut Output) -> Result<(), CliErro
     for (name, value) in fields {
         let value = printable(&value);
         output.line(&format!("{:<13}{}", format!("{name}:"), if value.is_empty() { "-" } else { &value }))?;
+    }
+    if !inspection.settings.is_empty() {
+        output.line("Settings:")?;
+        for line in setting::table(&inspection.settings) {
+            output.line(&format!("  {line}"))?;
+        }
     }
     if let Some(problem) = &inspection.problem {
         output.line("Problem:")?;

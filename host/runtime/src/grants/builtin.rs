@@ -9,6 +9,7 @@ use volhost_model::PluginName;
 use super::servers::{Portals, Servers};
 use super::words::{DriverName, EVERY_DRIVER, EVERY_FLEX_DRIVER, FlexDriverName, Interface, MountWord, Root};
 use super::{Grant, GrantPolicy, ShippedPlugins};
+use crate::settings::PluginSettings;
 
 /// Where the plugin `loop` keeps images unless the operator says otherwise.
 const LOOP_FILES: &str = "/var/lib/volhost-loop";
@@ -99,6 +100,6 @@ impl GrantPolicy {
             ),
         ];
         let grants = grants.into_iter().filter_map(|(name, grant)| Some((PluginName::new(name).ok()?, grant)));
-        Self { grants: BTreeMap::new(), builtin: grants.collect(), shipped }
+        Self { grants: BTreeMap::new(), builtin: grants.collect(), shipped, settings: PluginSettings::default() }
     }
 }

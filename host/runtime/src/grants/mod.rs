@@ -1,5 +1,5 @@
 //! What the operator allows each plugin. A plugin's right is what it imports *and* what it is
-//! granted.
+//! granted. The values that the operator gives it belong to the same content.
 
 mod builtin;
 mod fuse;
@@ -16,6 +16,7 @@ use serde::Deserialize;
 use volhost_model::PluginName;
 
 use crate::abi::GRANTABLE_INTERFACES;
+use crate::settings::{PluginSettings, Values};
 
 use fuse::FuseServersTable;
 pub(crate) use fuse::{FuseServer, MOUNT_SLOT, WordPart};
@@ -65,7 +66,7 @@ use words::{CallTime, DriverName, FlexDriverName, Interface, Memory, MountWord, 
 /// # Optional: only the plugin with this content may use the grant. Without it, the first content that uses the grant keeps it.
 /// sha256 = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(transparent)]
 pub struct GrantPolicy {
     /// The operator's.
@@ -76,6 +77,9 @@ pub struct GrantPolicy {
     /// Which files those plugins are.
     #[serde(skip)]
     shipped: ShippedPlugins,
+    /// The table `[settings]`.
+    #[serde(skip)]
+    settings: PluginSettings,
 }
 
 /// A program that a grant names as a FUSE server.
@@ -118,7 +122,20 @@ impl GrantPolicy {
     #[must_use]
     pub fn overridden_by(mut self, other: Self) -> Self {
         self.grants.extend(other.grants);
+        self.settings.extend(other.settings);
         self
+    }
+
+    /// Sets the values that the operator gives plugins.
+    #[must_use]
+    pub fn with_settings(mut self, settings: PluginSettings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// The values that the operator gives the plugin of this name.
+    pub(crate) fn settings_of(&self, name: &PluginName) -> Values {
+        self.settings.of(name)
     }
 
     /// The interfaces that the plugin of this name is granted, whatever its content, in the
@@ -149,12 +166,17 @@ impl GrantPolicy {
         self.grants.get(name).or_else(|| self.builtin.get(name))
     }
 
-    /// The plugins whose grants are not the same in both.
+    /// The plugins whose grants or settings are not the same in both.
     #[must_use]
     pub fn changed_since(&self, before: &Self) -> Vec<PluginName> {
         let own = self.grants.keys().chain(before.grants.keys());
-        let names: BTreeSet<&PluginName> = own.chain(self.builtin.keys()).chain(before.builtin.keys()).collect();
-        names.into_iter().filter(|name| self.named(name) != before.named(name)).cloned().collect()
+        let builtin = self.builtin.keys().chain(before.builtin.keys());
+        let set = self.settings.plugins().chain(before.settings.plugins());
+        let names: BTreeSet<&PluginName> = own.chain(builtin).chain(set).collect();
+        let has_changed = |name: &&PluginName| {
+            self.named(name) != before.named(name) || !self.settings.are_same_for(name, &before.settings)
+        };
+        names.into_iter().filter(has_changed).cloned().collect()
     }
 
     /// Sets which files are the plugins that come with volhost.
@@ -175,11 +197,15 @@ impl GrantPolicy {
         self.grants.values().any(|grant| grant.pins(digest)) || self.shipped.check_digest(digest).is_ok()
     }
 
-    /// Returns whether the operator's grant of this plugin is for the first content that uses it:
-    /// it names none.
+    /// Returns whether the operator's grant or settings of this plugin are for the first content
+    /// that uses them: no grant names a content.
     #[must_use]
     pub fn binds(&self, name: &PluginName) -> bool {
-        !is_reserved(vendor(name)) && self.grants.get(name).is_some_and(|grant| grant.sha256.is_empty())
+        let is_first_come = match self.grants.get(name) {
+            Some(grant) => grant.sha256.is_empty(),
+            None => self.settings.has(name),
+        };
+        !is_reserved(vendor(name)) && is_first_come
     }
 
     /// Returns whether at most one content may have this name, so that no other file has to be
@@ -279,6 +305,7 @@ impl Grant {
             memory: self.memory.map(|memory| memory.0),
             call_time: self.call_time.map(|time| time.0),
             concurrency: self.concurrency.map(std::num::NonZeroUsize::get),
+            settings: Values::new(),
         }
     }
 
@@ -377,6 +404,19 @@ mod tests {
             assert!(matches!(pinned.of(&name(&plugin), &foreign), Granted::NotItsName(_)));
         }
         assert!(matches!(policy("").of(&name("kubernetes.iox/loop"), &foreign), Granted::Nothing));
+    }
+
+    #[test]
+    fn settings_are_for_one_content_and_count_as_a_change() {
+        let set = |text: &str| GrantPolicy::default().with_settings(toml::from_str(text).unwrap());
+        let (one, other) = (set("[\"a/b\"]\nserver = 'a'"), set("[\"a/b\"]\nserver = 'b'"));
+        assert!(one.binds(&name("a/b")) && !one.binds(&name("a/c")));
+        assert!(!set("[\"volhost.io/b\"]\nserver = 'a'").binds(&name("volhost.io/b")));
+        let pinned: GrantPolicy = toml::from_str(&format!("[\"a/b\"]\nsha256 = [{:?}]", "a".repeat(64))).unwrap();
+        assert!(!pinned.overridden_by(one.clone()).binds(&name("a/b")));
+        assert_eq!(one.changed_since(&other), [name("a/b")]);
+        assert_eq!(one.changed_since(&GrantPolicy::default()), [name("a/b")]);
+        assert_eq!(one.changed_since(&one.clone()), []);
     }
 
     #[test]

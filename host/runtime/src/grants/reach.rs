@@ -12,6 +12,7 @@ use thiserror::Error;
 use super::fuse::FuseServer;
 use super::servers::{Portals, Servers};
 use super::words::EVERY_DRIVER;
+use crate::settings::Values;
 
 /// A word that the plugin may not mount with.
 #[derive(Debug, Error)]
@@ -99,6 +100,8 @@ pub(crate) struct Reach {
     pub(crate) call_time: Option<Duration>,
     /// How many of its operations may run at once, if it is fewer than of others.
     pub(crate) concurrency: Option<usize>,
+    /// The values that the operator gives it.
+    pub(crate) settings: Values,
 }
 
 /// Every mount may be made read-only: that takes something away.

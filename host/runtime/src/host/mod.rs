@@ -32,6 +32,7 @@ mod pod_volumes;
 mod provisioning;
 mod provisioning_calls;
 mod quotas;
+mod settings;
 mod slow_walk;
 mod state;
 mod tmpfs;

@@ -8,9 +8,11 @@ use crate::abort::Abort;
 use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::types::{Error, Host as TypesHost};
 use crate::bindings::volhost::plugin::volumes::{
-    FieldKind as WitFieldKind, Host, HostDescription, HostIdentity, HostPod, HostVolume,
+    FieldKind as WitFieldKind, Host, HostDescription, HostIdentity, HostPod, HostVolume, SettingKind as WitSettingKind,
 };
 use crate::handles::{Description, Identity, PodHandle, VolumeHandle};
+use crate::settings::{DeclaredSetting, SettingKind, declare};
+use crate::text::tame;
 
 /// Sources that one plugin may serve.
 const MAX_SOURCES: usize = 64;
@@ -40,11 +42,37 @@ const fn field_kind(kind: FieldKind) -> WitFieldKind {
     }
 }
 
+const fn setting_kind(kind: WitSettingKind) -> SettingKind {
+    match kind {
+        WitSettingKind::Text => SettingKind::Text,
+        WitSettingKind::Number => SettingKind::Number,
+        WitSettingKind::Boolean => SettingKind::Boolean,
+        WitSettingKind::Texts => SettingKind::Texts,
+        WitSettingKind::Secret => SettingKind::Secret,
+    }
+}
+
 fn bounded(what: &str, text: String) -> Result<String, Abort> {
     if text.len() <= DESCRIPTION_BYTES {
         return Ok(text);
     }
     Err(Abort::contract(format!("a {what} of {} bytes, {DESCRIPTION_BYTES} at most", text.len())))
+}
+
+impl State {
+    fn declare_setting(
+        &mut self,
+        form: &Resource<Description>,
+        name: String,
+        kind: WitSettingKind,
+        help: String,
+        is_required: bool,
+    ) -> wasmtime::Result<()> {
+        self.count()?;
+        let setting = DeclaredSetting { name, kind: setting_kind(kind), is_required, help: tame(&help, help.len()) };
+        let declared = &mut self.table.get_mut(form)?.settings;
+        Ok(declare(declared, setting).map_err(|error| Abort::contract(error.to_string()))?)
+    }
 }
 
 impl HostDescription for State {
@@ -89,6 +117,26 @@ impl HostDescription for State {
         self.count()?;
         self.table.get_mut(&form)?.read_only = true;
         Ok(())
+    }
+
+    fn setting(
+        &mut self,
+        form: Resource<Description>,
+        name: String,
+        kind: WitSettingKind,
+        help: String,
+    ) -> wasmtime::Result<()> {
+        self.declare_setting(&form, name, kind, help, false)
+    }
+
+    fn required_setting(
+        &mut self,
+        form: Resource<Description>,
+        name: String,
+        kind: WitSettingKind,
+        help: String,
+    ) -> wasmtime::Result<()> {
+        self.declare_setting(&form, name, kind, help, true)
     }
 
     fn drop(&mut self, form: Resource<Description>) -> wasmtime::Result<()> {
