@@ -101,7 +101,7 @@ impl Host for State {
             let entry = make_ready(&*state.kernel, &target.parent, &target.name, leaf)?;
             let before = if let Entry::Mount(id) = entry { Some(id) } else { None };
             let path = path_of(&*state.kernel, &target.parent, &target.name)?;
-            let known = state.kernel.mount_ids()?;
+            let known = state.kernel.mounts_now()?;
             Ok(state.push(DriverPlace { target, path, before, known })?)
         })
     }
