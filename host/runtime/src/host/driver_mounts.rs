@@ -124,6 +124,11 @@ impl Host for State {
         Ok(self.call.attachment_metadata().clone().into_iter().collect())
     }
 
+    fn is_refresh(&mut self) -> wasmtime::Result<bool> {
+        self.count()?;
+        Ok(self.call.is_refresh())
+    }
+
     fn keep_note(&mut self, target: Resource<MountTarget>, note: String) -> Result<(), HostError> {
         self.change("driver-mounts.keep-note", |state| {
             if note.len() > NOTE_BYTES {
