@@ -18,11 +18,11 @@ OUT = $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 PLUGIN_BUILD = $(OUT)/volhost-plugin-build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries build install deb image plugins fixtures demo cluster-demo e2e build-tests test miri bench instructions fuzz lint fmt deny book docs semver semver-baseline clean
+.PHONY: help setup binaries build install deb image plugins fixtures demo cluster-demo e2e build-tests test miri bench bench-kubernetes instructions fuzz lint fmt deny book docs semver semver-baseline clean
 
 help: ## list the commands
 	@echo "volhost: make COMMAND"
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what is missing on this machine (Debian packages, the wasm target)
 	@deploy/setup.sh
@@ -96,6 +96,12 @@ bench: plugins fixtures ## run the benchmarks on a release build
 	cargo build --release -p volhost -p volhostd -p volhost-controller
 	cargo bench -p volhost-tests
 	FILES=$${FILES:-1000000} cargo bench -p volhost-kernel --bench ownership
+
+bench-kubernetes: PROFILE := release
+bench-kubernetes: BUILD += -p volhost-tests
+bench-kubernetes: plugins ## measure volhost beside the stock kubelet, as root, on a release build, in 6 minutes: target/bench-kubernetes.json
+	@deploy/setup.sh --cluster
+	@$(OUT)/cluster-bench $(TARGET)/bench-kubernetes.json
 
 instructions: ## count instructions of state machine and API and compare; RECORD=yes after a change that is meant
 	@cargo bench --quiet --locked -p volhost-core --bench instructions $(if $(RECORD),-- --record)

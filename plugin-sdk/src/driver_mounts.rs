@@ -10,6 +10,9 @@
 //!
 //! /// Has a driver mount a pod's volume.
 //! fn publish(target: &MountTarget, ask_driver: impl Fn(&str, Option<String>) -> Result<()>) -> Result<()> {
+//!     if driver_mounts::is_refresh() {
+//!         return Ok(());
+//!     }
 //!     // Whatever ends this call, `unpublish` finds the note.
 //!     driver_mounts::keep_note(target, "acme volume-1")?;
 //!     let place: DriverPlace = driver_mounts::prepare(target, Leaf::Folder)?;
@@ -145,10 +148,18 @@ pub fn attachment_metadata() -> BTreeMap<String, String> {
     backend::driver_mounts::attachment_metadata().into_iter().collect()
 }
 
-/// Stores a note with the volume at the target, in place of an earlier one: which driver has it,
-/// and whether the driver has confirmed it. Never a secret. An empty note removes it. Call it
-/// before the driver: whatever ends the call, [`note`] returns it until the volume has been
-/// unpublished or unstaged. The note of a staging target ends with the machine, as the mount does.
+/// Returns whether `publish` refreshes the volume of this call: the host knows that it is published
+/// for the pod. False at the first publication, and whenever a mount may be at the target that no
+/// driver has confirmed: ask the driver again.
+#[must_use]
+pub fn is_refresh() -> bool {
+    backend::driver_mounts::is_refresh()
+}
+
+/// Stores a note with the volume at the target, in place of an earlier one: which driver has it.
+/// Never a secret. An empty note removes it. Call it before the driver: whatever ends the call,
+/// [`note`] returns it until the volume has been unpublished or unstaged. The note of a staging
+/// target ends with the machine, as the mount does.
 ///
 /// # Errors
 /// [`InvalidArgument`](crate::Error::InvalidArgument) beyond 4,096 bytes; else the kernel's error.

@@ -46,8 +46,9 @@ fn shared() -> PathBuf {
     let program = fs::metadata(artifacts::volhostd()).expect("volhost is built");
     let build = format!("{}-{}-{}", program.len(), program.mtime(), program.mtime_nsec());
     let test = std::env::current_exe().expect("the test has a path");
-    // target/PROFILE/deps/TEST
-    let target = test.ancestors().nth(3).expect("the test lies in cargo's target folder");
+    // target/PROFILE/deps/TEST, or target/PROFILE/BIN
+    let mut folders = test.ancestors().skip(1).filter(|folder| !folder.ends_with("deps"));
+    let target = folders.nth(1).expect("the test lies in cargo's target folder");
     target.join("tmp/compiled").join(build)
 }
 

@@ -16,6 +16,11 @@ const IMPORT: &str = "fuse-servers";
 const FUSE: &str = "fuse.";
 
 impl ServedPlugin {
+    /// Returns whether the plugin starts FUSE servers, whose mounts die with them.
+    pub(crate) fn has_mounts_that_die(&self) -> bool {
+        self.plugin.info().imports.iter().any(|interface| interface == IMPORT)
+    }
+
     /// Returns why the mount is dead; none when it is not, or is not a FUSE server's. Does nothing
     /// that may hang: a running server counts as alive, and the mounts of a plugin without FUSE
     /// servers are not checked.
@@ -23,7 +28,7 @@ impl ServedPlugin {
     /// # Errors
     /// [`Refusal`] when it cannot be found out.
     pub(crate) fn dead(&self, parent: &Directory, name: &OsStr) -> Result<Option<String>> {
-        if !self.plugin.info().imports.iter().any(|interface| interface == IMPORT) {
+        if !self.has_mounts_that_die() {
             return Ok(None);
         }
         let failed = |source| Refusal::kernel("looking at", shown(&name.to_string_lossy()), source);

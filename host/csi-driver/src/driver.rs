@@ -19,9 +19,10 @@ use volhost_runtime::{
 
 use crate::catalog::Catalog;
 use crate::in_flight::{InFlight, RunningCalls};
-use crate::places::CoFolder;
+use crate::node_records::NodeRecords;
+use crate::places::{CoFolder, CoPaths};
 use crate::publish_records::PublishRecords;
-use crate::records::{RecordFolder, ServedVolume};
+use crate::records::RecordFolder;
 use crate::refusal::Refusal;
 use crate::secrets::RequestSecrets;
 use crate::source::{ServedSource, name_of};
@@ -114,10 +115,10 @@ pub struct ServedPlugin {
     pub(crate) any_node: bool,
     pub(crate) max_volumes: Option<u32>,
     pub(crate) source: ServedSource,
-    pub(crate) co: CoFolder,
+    co: CoFolder,
     pub(crate) in_flight: InFlight,
     pub(crate) running: RunningCalls,
-    pub(crate) on_node: RecordFolder<ServedVolume>,
+    pub(crate) on_node: NodeRecords,
     pub(crate) catalog: Catalog,
     pub(crate) publish_records: PublishRecords,
     pub(crate) state: Arc<Directory>,
@@ -155,7 +156,7 @@ impl ServedPlugin {
         kernel.create_host_directory(&folder, &[PathBuf::from("/")]).map_err(failed)?;
         let state = kernel.open_directory(&folder).map_err(failed)?;
         let lock = kernel.lock_root(&state, OsStr::new(LOCK)).map_err(failed)?;
-        let on_node = RecordFolder::open(&kernel, &state, "node", Durability::Process).map_err(failed)?;
+        let on_node = NodeRecords::open(&kernel, &state).map_err(failed)?;
         // What a controller has promised outlives the machine.
         let catalog = RecordFolder::open(&kernel, &state, "volumes", Durability::Machine).map_err(failed)?;
         let publish_records =
@@ -224,6 +225,11 @@ impl ServedPlugin {
     /// `fsGroupChangePolicy`, which a driver does not learn.
     pub(crate) fn takes_mount_group(&self) -> bool {
         self.plugin.info().gives_to_group && !self.can(Capability::Stager)
+    }
+
+    /// The CO's paths, for one call.
+    pub(crate) fn co(&self) -> CoPaths<'_> {
+        self.co.paths(&*self.kernel)
     }
 
     /// The folder of records can still be reached.

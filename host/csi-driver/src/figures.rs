@@ -7,6 +7,7 @@ use volhost_runtime::{Capability, Measured, Place};
 
 use crate::check::{shown, volume, wire};
 use crate::driver::ServedPlugin;
+use crate::places::CoPaths;
 use crate::publishing::TARGET_PATH;
 use crate::records::ServedVolume;
 use crate::refusal::{Refusal, Result};
@@ -30,7 +31,7 @@ impl ServedPlugin {
     ///
     /// # Errors
     /// [`Refusal::NotFound`] when the volume is not on this node, or not there.
-    pub(crate) fn locate(&self, id: &str, path: &str) -> Result<(ServedVolume, Location)> {
+    pub(crate) fn locate(&self, co: &CoPaths<'_>, id: &str, path: &str) -> Result<(ServedVolume, Location)> {
         if path.is_empty() {
             return Err(Refusal::field(VOLUME_PATH, "is missing"));
         }
@@ -40,7 +41,7 @@ impl ServedPlugin {
         match record.published.get(path).map(|published| published.pod.clone()) {
             Some(pod) => Ok((record, Location::Published(pod))),
             None if staged_there => Ok((record, Location::Staged)),
-            None => match self.target_of_device(&record, path)? {
+            None => match self.target_of_device(co, &record, path)? {
                 Some(pod) => Ok((record, Location::Published(pod))),
                 None => Err(absent()),
             },
@@ -49,14 +50,14 @@ impl ServedPlugin {
 
     /// Returns the pod of a target whose device is at this path too: the kubelet binds a published
     /// device once more, and names that path in its calls.
-    fn target_of_device(&self, record: &ServedVolume, path: &str) -> Result<Option<String>> {
+    fn target_of_device(&self, co: &CoPaths<'_>, record: &ServedVolume, path: &str) -> Result<Option<String>> {
         let failed = |source| Refusal::kernel("looking at", shown(path), source);
         if !record.spec.is_block() {
             return Ok(None);
         }
         let device_at = |path: &str| -> Result<Option<DeviceNumber>> {
             // CSI spec v1.12, NodeGetVolumeStats: a path where no volume can be is not found.
-            let place = match self.co.place(&*self.kernel, VOLUME_PATH, path) {
+            let place = match co.place(VOLUME_PATH, path) {
                 Ok(Some(place)) => place,
                 Ok(None) | Err(Refusal::Field { .. }) => return Ok(None),
                 Err(error) => return Err(error),
@@ -82,13 +83,14 @@ impl ServedPlugin {
     /// # Errors
     /// [`Refusal`].
     pub(crate) fn figures(&self, id: &str, path: &str) -> Result<NodeGetVolumeStatsResponse> {
-        let (record, location) = self.locate(id, path)?;
+        let co = self.co();
+        let (record, location) = self.locate(&co, id, path)?;
         let failed = |source| Refusal::kernel("measuring", shown(id), source);
         let absent = || Refusal::NotFound(format!("nothing is mounted at {}", shown(path)));
         let place = match location {
-            Location::Published(_) => self.co.place(&*self.kernel, TARGET_PATH, path)?.ok_or_else(absent)?,
+            Location::Published(_) => co.place(TARGET_PATH, path)?.ok_or_else(absent)?,
             Location::Staged => {
-                let parent = self.co.open(&*self.kernel, STAGING_PATH, path)?.ok_or_else(absent)?;
+                let parent = co.open(STAGING_PATH, path)?.ok_or_else(absent)?;
                 Place { parent, name: MOUNT.into() }
             }
         };
@@ -115,7 +117,7 @@ impl ServedPlugin {
         } else {
             file_system_at(&*self.kernel, &place.parent, &place.name).map_err(failed)?
         };
-        let measured = self.measured(&record, block, place)?;
+        let measured = self.measured(&co, &record, block, place)?;
         let condition = measured.as_ref().map(|measured| VolumeCondition {
             abnormal: measured.abnormal.is_some(),
             message: measured.abnormal.clone().unwrap_or_else(|| "the volume is well".to_owned()),
@@ -127,7 +129,7 @@ impl ServedPlugin {
     }
 
     /// Returns what the plugin measures; none if it measures nothing.
-    fn measured(&self, record: &ServedVolume, block: bool, place: Place) -> Result<Option<Measured>> {
+    fn measured(&self, co: &CoPaths<'_>, record: &ServedVolume, block: bool, place: Place) -> Result<Option<Measured>> {
         if !self.can(Capability::Stats) {
             return Ok(None);
         }
@@ -138,7 +140,7 @@ impl ServedPlugin {
             false => {
                 let pod = volhost_model::PodUid::new(crate::source::name_of(id))
                     .map_err(|error| Refusal::field("volume_id", error.to_string()))?;
-                let place = self.publish_place(record, "", &pod, place)?;
+                let place = self.publish_place(co, record, "", &pod, place)?;
                 Some(place.target())
             }
         };

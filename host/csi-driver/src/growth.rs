@@ -30,18 +30,19 @@ impl ServedPlugin {
             return Err(Refusal::Unimplemented("the plugin's volumes do not grow on a node".to_owned()));
         }
         let _claim = self.in_flight.claim([volume(id)])?;
-        let (record, location) = self.locate(id, &request.volume_path)?;
+        let co = self.co();
+        let (record, location) = self.locate(&co, id, &request.volume_path)?;
         let attached = self.attachment(&record, BTreeMap::new())?;
         let target = match (&record.staged, location) {
             _ if record.spec.is_block() => None,
             (Some(staged), _) if record.stageable => {
-                let place = self.staging(&record, staged)?;
+                let place = self.staging(&co, &record, staged)?;
                 place.map(|place| place.target())
             }
             (_, Location::Published(pod)) => {
                 let pod = PodUid::new(pod).map_err(|error| Refusal::field("volume_path", error.to_string()))?;
-                let place = self.co.place(&*self.kernel, TARGET_PATH, &request.volume_path)?;
-                let place = place.map(|place| self.publish_place(&record, &request.volume_path, &pod, place));
+                let place = co.place(TARGET_PATH, &request.volume_path)?;
+                let place = place.map(|place| self.publish_place(&co, &record, &request.volume_path, &pod, place));
                 place.transpose()?.map(|place| place.target())
             }
             (_, Location::Staged) => None,

@@ -8,9 +8,8 @@
 //!
 //! The plugin's exports decide what the driver can do. The steps are those of the daemon
 //! ([`volhost_volume_ops::steps`]), at the places that the CO names. A record of each volume says
-//! what is staged and published where. It is written before the first step and again after the
-//! last, so that a driver that was killed repeats or undoes what it had begun. Which mounts exist,
-//! the kernel knows.
+//! what is staged and published where. It is written before the first step, so that a driver that
+//! was killed repeats or undoes what it had begun. Which mounts exist, the kernel knows.
 //!
 //! | module | its job |
 //! |---|---|
@@ -22,7 +21,7 @@
 //! | `catalog` | the volume catalog of a plugin that makes no volumes itself |
 //! | `usage`, `source` | a request's capability and context, as the plugin sees them |
 //! | `places` | paths of requests as handles (rule R6) |
-//! | `records`, `publish_records` | the records on disk |
+//! | `records`, `node_records`, `publish_records` | the records on disk |
 //! | `in_flight` | one call a volume |
 //! | `check`, `refusal` | checks of requests, and the gRPC codes of errors |
 //! | `registration` | the kubelet's registration, without a sidecar |
@@ -42,6 +41,7 @@ mod identity;
 mod in_flight;
 mod node;
 mod node_publishing;
+mod node_records;
 mod places;
 mod publish_records;
 mod publishing;

@@ -1,8 +1,10 @@
 //! Paths of requests as handles (rule R6). A path counts only below the CO's folder. Every step of
 //! it is opened beneath the one before, and no symbolic link is followed.
 
+use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use volhost_kernel::{Directory, ErrorKind, Kernel, KernelError};
 use volhost_runtime::Place;
@@ -51,23 +53,50 @@ impl CoFolder {
         Ok(rest.components().collect())
     }
 
+    /// Returns the paths of one call.
+    pub(crate) fn paths<'a>(&'a self, kernel: &'a dyn Kernel) -> CoPaths<'a> {
+        CoPaths { folder: self, kernel, root: OnceCell::new() }
+    }
+}
+
+/// The paths of one call. The folder is opened for the first of them and kept for the others; the
+/// next call opens it anew, because the CO may have mounted something over it.
+#[derive(Debug)]
+pub(crate) struct CoPaths<'a> {
+    folder: &'a CoFolder,
+    kernel: &'a dyn Kernel,
+    root: OnceCell<Arc<Directory>>,
+}
+
+impl CoPaths<'_> {
+    /// As [`CoFolder::below`].
+    ///
+    /// # Errors
+    /// [`Refusal::Field`].
+    pub(crate) fn below(&self, field: &'static str, path: &str) -> Result<PathBuf> {
+        self.folder.below(field, path)
+    }
+
     /// Opens the folder itself.
     ///
     /// # Errors
     /// The kernel's error.
-    pub(crate) fn open_root(&self, kernel: &dyn Kernel) -> std::result::Result<Directory, KernelError> {
-        kernel.open_directory(&self.0)
+    pub(crate) fn root(&self) -> std::result::Result<&Arc<Directory>, KernelError> {
+        if let Some(root) = self.root.get() {
+            return Ok(root);
+        }
+        let opened = self.kernel.open_directory(&self.folder.0)?;
+        Ok(self.root.get_or_init(|| Arc::new(opened)))
     }
 
     /// Opens the folder at a path; none if it does not exist.
     ///
     /// # Errors
     /// [`Refusal::Field`], [`Refusal::Kernel`].
-    pub(crate) fn open(&self, kernel: &dyn Kernel, field: &'static str, path: &str) -> Result<Option<Directory>> {
+    pub(crate) fn open(&self, field: &'static str, path: &str) -> Result<Option<Directory>> {
         let below = self.below(field, path)?;
         let failed = |source| Refusal::kernel("opening", shown(path), source);
-        let root = kernel.open_directory(&self.0).map_err(failed)?;
-        match kernel.walk(&root, &below) {
+        match self.kernel.walk(self.root().map_err(failed)?, &below) {
             Ok(folder) => Ok(Some(folder)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(failed(error)),
@@ -78,13 +107,12 @@ impl CoFolder {
     /// does not exist.
     ///
     /// # Errors
-    /// As [`CoFolder::open`].
-    pub(crate) fn place(&self, kernel: &dyn Kernel, field: &'static str, path: &str) -> Result<Option<Place>> {
+    /// As [`CoPaths::open`].
+    pub(crate) fn place(&self, field: &'static str, path: &str) -> Result<Option<Place>> {
         let below = self.below(field, path)?;
         let failed = |source| Refusal::kernel("opening the folder of", shown(path), source);
-        let root = kernel.open_directory(&self.0).map_err(failed)?;
         let name: OsString = below.file_name().unwrap_or(OsStr::new("")).to_owned();
-        match kernel.walk(&root, below.parent().unwrap_or(Path::new(""))) {
+        match self.kernel.walk(self.root().map_err(failed)?, below.parent().unwrap_or(Path::new(""))) {
             Ok(parent) => Ok(Some(Place { parent, name })),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(failed(error)),

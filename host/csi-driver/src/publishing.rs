@@ -12,6 +12,7 @@ use volhost_runtime::{Place, PrivateFolder};
 
 use crate::check::{shown, volume};
 use crate::driver::{PRIVATE, ServedPlugin};
+use crate::places::CoPaths;
 use crate::records::{PublishedUse, ServedVolume, StagedUse};
 use crate::refusal::{Refusal, Result};
 use crate::secrets::RequestSecrets;
@@ -38,7 +39,8 @@ impl ServedPlugin {
     /// unpublish undoes.
     pub(crate) fn publish(&self, request: &NodePublishVolumeRequest) -> Result<()> {
         let (id, target) = (request.volume_id.as_str(), request.target_path.as_str());
-        let below = self.co.below(TARGET_PATH, target)?;
+        let co = self.co();
+        let below = co.below(TARGET_PATH, target)?;
         let usage = RequestedUsage::read(request.volume_capability.as_ref())?;
         let secrets = RequestSecrets::read(&request.secrets)?;
         let _claim = self.in_flight.claim([volume(id), target_claim(&below)])?;
@@ -48,27 +50,34 @@ impl ServedPlugin {
         let read_only = request.readonly;
         let asked = RequestedVolume { volume_id: id, context: &request.volume_context, usage: &usage, read_only };
         let spec = self.source.spec(&asked)?;
-        let mut record = self.record_to_publish(request, &usage, &spec, &secrets)?;
+        let mut record = self.record_to_publish(&co, request, &usage, &spec, &secrets)?;
         let wanted = PublishedUse { usage, read_only, pod: pod.uid.as_str().to_owned(), done: true };
         check_others(&record, target, &wanted)?;
-        let place = self.co.place(&*self.kernel, TARGET_PATH, target)?.ok_or_else(|| {
+        let place = co.place(TARGET_PATH, target)?.ok_or_else(|| {
             Refusal::field(TARGET_PATH, format!("there is no folder above {}; the CO makes it", shown(target)))
         })?;
-        let mut place = self.publish_place(&record, target, &pod.uid, place)?;
-        if record.published.get(target) == Some(&wanted) && self.is_shown(&record, &place, wanted.usage.block)? {
-            return Ok(());
+        let mut place = self.publish_place(&co, &record, target, &pod.uid, place)?;
+        if let Some(there) = record.published.get(target) {
+            // A dead mount is unmounted here, whatever the record says.
+            let is_shown = self.is_shown(&record, &place, wanted.usage.block)?;
+            match there.is_as(&wanted) {
+                true if is_shown && there.done => return Ok(()),
+                // What a driver that was killed had begun may be done.
+                false if is_shown => return Err(is_published_otherwise(id)),
+                _ => {}
+            }
         }
         let failed = |source| Refusal::kernel("looking at", shown(target), source);
         let was_there = place.entry(&*self.kernel).map_err(failed)? != Entry::Absent;
         // What was there before and is not of this volume is not removed.
         let ours = !was_there || record.published.contains_key(target);
         record.published.insert(target.to_owned(), PublishedUse { done: false, ..wanted.clone() });
-        self.on_node.write(id, &record)?;
+        self.on_node.write(record.clone())?;
         let block = wanted.usage.block;
         let outcome = if block {
             self.show_device(&record, &pod, &place, &secrets)
         } else {
-            place.other_users = self.other_users(&record, target)?;
+            place.other_users = self.other_users(&co, &record, target)?;
             let (spec, pod) = (secrets.referred(&self.plugin, &spec, SECRETS), Arc::new(pod.clone()));
             let call = self.call_with(id, &secrets);
             let published = self.steps(&call).publish(&spec, &pod, &place, false);
@@ -77,7 +86,8 @@ impl ServedPlugin {
         match outcome {
             Ok(()) => {
                 record.published.insert(target.to_owned(), wanted);
-                self.on_node.write(id, &record)
+                self.on_node.note_done(record);
+                Ok(())
             }
             Err(refusal) if refusal.is_final() => {
                 // The CO forgets the target now, and asks for no unpublish.
@@ -97,16 +107,17 @@ impl ServedPlugin {
     /// # Errors
     /// [`Refusal`]; repeat it.
     pub(crate) fn unpublish(&self, id: &str, target: &str) -> Result<()> {
-        let below = self.co.below(TARGET_PATH, target)?;
+        let co = self.co();
+        let below = co.below(TARGET_PATH, target)?;
         let _claim = self.in_flight.claim([volume(id), target_claim(&below)])?;
         let record = self.on_node.read(id)?;
-        if let Some(place) = self.co.place(&*self.kernel, TARGET_PATH, target)? {
+        if let Some(place) = co.place(TARGET_PATH, target)? {
             let known = record.as_ref().and_then(|record| Some((record, record.published.get(target)?)));
             match known {
                 Some((record, published)) => {
                     let pod = PodUid::new(published.pod.clone())
                         .map_err(|error| Refusal::field(TARGET_PATH, error.to_string()))?;
-                    let place = self.publish_place(record, target, &pod, place)?;
+                    let place = self.publish_place(&co, record, target, &pod, place)?;
                     self.unpublish_at(record, &place, published.usage.block)?;
                 }
                 None => self.unmount_unrecorded(id, target, &place)?,
@@ -121,6 +132,7 @@ impl ServedPlugin {
     /// Returns the record of a volume that is about to be published.
     fn record_to_publish(
         &self,
+        co: &CoPaths<'_>,
         request: &NodePublishVolumeRequest,
         usage: &RequestedUsage,
         spec: &volhost_model::VolumeSpec,
@@ -154,7 +166,8 @@ impl ServedPlugin {
             return Err(Refusal::Precondition(format!("{} is not staged at {}", volume(id), shown(staging))));
         }
         if !usage.block
-            && let Some(folder) = self.co.open(&*self.kernel, STAGING_PATH, staging)?
+            && self.has_mounts_that_die()
+            && let Some(folder) = co.open(STAGING_PATH, staging)?
             && let Some(why) = self.dead(&folder, OsStr::new(MOUNT))?
         {
             let way_out = "unpublish it everywhere, and unstage and stage it again";
@@ -236,12 +249,13 @@ impl ServedPlugin {
                 return self.on_node.remove(&record.volume_id);
             }
         }
-        self.on_node.write(&record.volume_id, &record)
+        self.on_node.write(record)
     }
 
     /// Returns where the volume is published. The staging mount of a device is not needed.
     pub(crate) fn publish_place(
         &self,
+        co: &CoPaths<'_>,
         record: &ServedVolume,
         target: &str,
         pod: &PodUid,
@@ -252,7 +266,7 @@ impl ServedPlugin {
             name: place.name,
             pod: pod.clone(),
             spec_name: record.spec.name.clone(),
-            staging: if record.spec.is_block() { None } else { self.node_place(record)? },
+            staging: if record.spec.is_block() { None } else { self.node_place(co, record)? },
             private: Some(self.private(&record.volume_id, target)),
             other_users: None,
             needed: Vec::new(),
@@ -260,17 +274,16 @@ impl ServedPlugin {
     }
 
     /// Returns who else uses the staged volume: the other targets at which the CO had it published.
-    fn other_users(&self, record: &ServedVolume, target: &str) -> Result<Option<Arc<OtherUsers>>> {
+    fn other_users(&self, co: &CoPaths<'_>, record: &ServedVolume, target: &str) -> Result<Option<Arc<OtherUsers>>> {
         let staged = record.staged.as_ref().filter(|staged| record.stageable && !staged.is_own());
         let Some(staged) = staged else { return Ok(None) };
-        let staging = self.co.below(STAGING_PATH, &staged.path)?.join(MOUNT);
+        let staging = co.below(STAGING_PATH, &staged.path)?.join(MOUNT);
         // A recorded path outside the folder is of an earlier run with another one: no mount there
         // counts.
-        let paths = record.published.keys().filter_map(|path| self.co.below(TARGET_PATH, path).ok()).collect();
-        let root = self.co.open_root(&*self.kernel);
-        let root = root.map_err(|source| Refusal::kernel("opening the folder of", shown(target), source))?;
-        let (kernel, own) = (Arc::clone(&self.kernel), self.co.below(TARGET_PATH, target)?);
-        Ok(Some(Arc::new(OtherUsers::new(kernel, Arc::new(root), staging, own, PublishTargets::At(paths)))))
+        let paths = record.published.keys().filter_map(|path| co.below(TARGET_PATH, path).ok()).collect();
+        let root = co.root().map_err(|source| Refusal::kernel("opening the folder of", shown(target), source))?;
+        let (kernel, own) = (Arc::clone(&self.kernel), co.below(TARGET_PATH, target)?);
+        Ok(Some(Arc::new(OtherUsers::new(kernel, Arc::clone(root), staging, own, PublishTargets::At(paths)))))
     }
 
     /// Returns the folder with what the volume keeps besides its target, or its staging mount.
@@ -283,16 +296,16 @@ impl ServedPlugin {
     }
 }
 
+fn is_published_otherwise(id: &str) -> Refusal {
+    let what = "is published there already, with another capability, for another pod or not as read-only as asked";
+    Refusal::Conflict(format!("{} {what}", volume(id)))
+}
+
 /// Checks the wanted target against the volume's other targets.
 fn check_others(record: &ServedVolume, target: &str, wanted: &PublishedUse) -> Result<()> {
     let id = record.volume_id.as_str();
-    if let Some(there) = record.published.get(target) {
-        let same = PublishedUse { done: there.done, ..wanted.clone() } == *there;
-        if !same && there.done {
-            let what =
-                "is published there already, with another capability, for another pod or not as read-only as asked";
-            return Err(Refusal::Conflict(format!("{} {what}", volume(id))));
-        }
+    if record.published.get(target).is_some_and(|there| there.done && !there.is_as(wanted)) {
+        return Err(is_published_otherwise(id));
     }
     for (path, other) in record.published.iter().filter(|(path, _)| *path != target) {
         if other.usage.is_for_one() || wanted.usage.is_for_one() {

@@ -100,8 +100,16 @@ pub(crate) struct PublishedUse {
     pub(crate) read_only: bool,
     /// The pod's uid, or the name that replaces it.
     pub(crate) pod: String,
-    /// It was done; else it was begun.
+    /// It was done; else it was begun. The file has this only if the record was written again
+    /// since: see [`crate::node_records`].
     pub(crate) done: bool,
+}
+
+impl PublishedUse {
+    /// Returns whether the volume is published in the same way, done or begun.
+    pub(crate) fn is_as(&self, other: &Self) -> bool {
+        (&self.usage, self.read_only, &self.pod) == (&other.usage, other.read_only, &other.pod)
+    }
 }
 
 /// A folder of records of one kind.

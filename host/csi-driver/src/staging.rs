@@ -14,6 +14,7 @@ use crate::check::{shown, volume};
 use crate::driver::{OWN_STAGING, ServedPlugin};
 use crate::in_flight::InFlightGuard;
 use crate::node_publishing::ATTACHED_AS;
+use crate::places::CoPaths;
 use crate::records::{ServedVolume, StagedUse};
 use crate::refusal::{Refusal, Result};
 use crate::secrets::RequestSecrets;
@@ -38,12 +39,13 @@ impl ServedPlugin {
     /// unstage undoes.
     pub(crate) fn stage(&self, request: &NodeStageVolumeRequest) -> Result<()> {
         let (id, path) = (request.volume_id.as_str(), request.staging_target_path.as_str());
-        self.co.below(STAGING_PATH, path)?;
+        let co = self.co();
+        co.below(STAGING_PATH, path)?;
         let usage = RequestedUsage::read(request.volume_capability.as_ref())?;
         let secrets = RequestSecrets::read(&request.secrets)?;
         let _claim = self.in_flight.claim([volume(id)])?;
         self.check_usage(&usage)?;
-        let folder = self.co.open(&*self.kernel, STAGING_PATH, path)?.ok_or_else(|| {
+        let folder = co.open(STAGING_PATH, path)?.ok_or_else(|| {
             Refusal::field(STAGING_PATH, format!("there is no folder {}; the CO makes it", shown(path)))
         })?;
         let asked =
@@ -119,13 +121,18 @@ impl ServedPlugin {
     }
 
     /// The folder that a volume is staged in; none if it is not there.
-    pub(crate) fn staging_folder(&self, id: &str, staged: &StagedUse) -> Result<Option<Directory>> {
-        if staged.is_own() { self.open_own(id) } else { self.co.open(&*self.kernel, STAGING_PATH, &staged.path) }
+    fn staging_folder(&self, co: &CoPaths<'_>, id: &str, staged: &StagedUse) -> Result<Option<Directory>> {
+        if staged.is_own() { self.open_own(id) } else { co.open(STAGING_PATH, &staged.path) }
     }
 
     /// Returns where the volume of the record is staged; none if the folder does not exist.
-    pub(crate) fn staging(&self, record: &ServedVolume, staged: &StagedUse) -> Result<Option<StagingPlace>> {
-        let folder = self.staging_folder(&record.volume_id, staged)?;
+    pub(crate) fn staging(
+        &self,
+        co: &CoPaths<'_>,
+        record: &ServedVolume,
+        staged: &StagedUse,
+    ) -> Result<Option<StagingPlace>> {
+        let folder = self.staging_folder(co, &record.volume_id, staged)?;
         Ok(folder.map(|folder| self.staging_in(&record.volume_id, &record.spec, folder)))
     }
 
@@ -160,13 +167,13 @@ impl ServedPlugin {
         let _storage = self.claim_storage(&record)?;
         record.spec = spec.clone();
         // Before the first step: without a record, nothing would undo it after a crash.
-        self.on_node.write(id, &record)?;
+        self.on_node.write(record.clone())?;
         match self.stage_at(&mut record, publish_context, place, secrets) {
             Ok(()) => {
                 if let Some(staged) = &mut record.staged {
                     staged.done = true;
                 }
-                self.on_node.write(id, &record)?;
+                self.on_node.write(record.clone())?;
                 Ok(record)
             }
             Err(refusal) if refusal.is_final() => {
@@ -186,7 +193,8 @@ impl ServedPlugin {
     /// # Errors
     /// [`Refusal`]; repeat it.
     pub(crate) fn unstage(&self, id: &str, path: &str) -> Result<()> {
-        self.co.below(STAGING_PATH, path)?;
+        let co = self.co();
+        co.below(STAGING_PATH, path)?;
         let _claim = self.in_flight.claim([volume(id)])?;
         let record = self.on_node.read(id)?;
         if let Some(record) = &record {
@@ -194,9 +202,9 @@ impl ServedPlugin {
                 let why = format!("it is staged at {}", shown(&staged.path));
                 return Err(Refusal::Precondition(format!("{}: {why}", volume(id))));
             }
-            self.check_unpublished(id, record)?;
+            self.check_unpublished(&co, id, record)?;
         }
-        let folder = self.co.open(&*self.kernel, STAGING_PATH, path)?;
+        let folder = co.open(STAGING_PATH, path)?;
         let record = match record {
             Some(record) => record,
             None => match self.guessed_record(id) {
@@ -290,11 +298,11 @@ impl ServedPlugin {
         if let Some(attached_as) = publish_context.get(ATTACHED_AS).filter(|_| record.attachable) {
             record.attached_as = Some(attached_as.clone());
             record.by_controller = true;
-            self.on_node.write(&id, record)?;
+            self.on_node.write(record.clone())?;
         } else if record.attachable {
             let attached = steps.attach(&spec, record.name.as_deref());
             record.attached_as = Some(self.stepped("attaching", &id, attached)?);
-            self.on_node.write(&id, record)?;
+            self.on_node.write(record.clone())?;
         }
         let attached = self.attachment(record, publish_context)?;
         if spec.is_block() {
@@ -375,16 +383,16 @@ impl ServedPlugin {
     }
 
     /// Returns the staging mount of a staged volume; none for a volume that has none.
-    pub(crate) fn node_place(&self, record: &ServedVolume) -> Result<Option<Place>> {
+    pub(crate) fn node_place(&self, co: &CoPaths<'_>, record: &ServedVolume) -> Result<Option<Place>> {
         let Some(staged) = record.staged.as_ref().filter(|_| record.stageable) else { return Ok(None) };
-        let folder = self.staging_folder(&record.volume_id, staged)?;
+        let folder = self.staging_folder(co, &record.volume_id, staged)?;
         Ok(folder.map(|parent| Place { parent, name: MOUNT.into() }))
     }
 
     /// Refuses to unstage a volume that is still published.
-    fn check_unpublished(&self, id: &str, record: &ServedVolume) -> Result<()> {
+    fn check_unpublished(&self, co: &CoPaths<'_>, id: &str, record: &ServedVolume) -> Result<()> {
         for target in record.published.keys() {
-            let place = self.co.place(&*self.kernel, "target_path", target)?;
+            let place = co.place("target_path", target)?;
             let found = place.map(|place| self.kernel.entry(&place.parent, &place.name)).transpose();
             if matches!(found.map_err(|source| failed(record, source))?, Some(Entry::Mount(_))) {
                 return Err(Refusal::Precondition(format!(

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioIo;
@@ -17,6 +18,8 @@ use volhost_model::drivers::DriverFailure;
 
 use super::call::{RpcError, within};
 use super::call_observer::{ObservedDriver, name_of_code, name_of_status};
+use super::driver_stream::DriverStream;
+use super::lasting_answers::LastingAnswers;
 
 /// The largest answer, in bytes.
 const ANSWER_BYTES: usize = 4 << 20;
@@ -30,20 +33,26 @@ const CONNECT_TIME: Duration = Duration::from_secs(10);
 pub(super) struct DriverConnection {
     channel: Channel,
     socket: PathBuf,
+    answers: Arc<LastingAnswers>,
     observed: Option<ObservedDriver>,
 }
 
 impl DriverConnection {
     /// A connection to the socket at this path. Needs a tokio runtime.
     pub(super) fn new(socket: &Path) -> Self {
-        let path = socket.to_owned();
+        let (path, answers) = (socket.to_owned(), Arc::new(LastingAnswers::default()));
+        let of_connections = Arc::clone(&answers);
         let connector = service_fn(move |_: Uri| {
-            let path = path.clone();
-            async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(path).await?)) }
+            let (path, answers) = (path.clone(), Arc::clone(&of_connections));
+            async move {
+                let socket = UnixStream::connect(path).await?;
+                Ok::<_, std::io::Error>(TokioIo::new(DriverStream::new(socket, answers)))
+            }
         });
         // The address is never looked up: the connector knows the socket.
         let endpoint = Endpoint::from_static("http://localhost").connect_timeout(CONNECT_TIME);
-        Self { channel: endpoint.connect_with_connector_lazy(connector), socket: socket.to_owned(), observed: None }
+        let channel = endpoint.connect_with_connector_lazy(connector);
+        Self { channel, socket: socket.to_owned(), answers, observed: None }
     }
 
     /// Has the calls over this connection observed.
@@ -93,6 +102,12 @@ impl DriverConnection {
         }
     }
 
+    /// Returns the driver's answer to this request, if it is known already: see
+    /// [`LastingAnswers`].
+    pub(super) fn known_answer(&self, method: &str, request: &[u8]) -> Option<Vec<u8>> {
+        self.answers.known(method, request)
+    }
+
     /// One unary call. The deadline is sent to the driver, too.
     ///
     /// # Errors
@@ -104,6 +119,7 @@ impl DriverConnection {
         deadline: Duration,
     ) -> Result<Vec<u8>, DriverFailure> {
         let (began, path) = (Instant::now(), method.clone());
+        let question = self.answers.ask(path.as_str(), &message);
         let outcome = timeout(deadline, self.exchange(method, message, deadline)).await;
         self.note(
             path.as_str(),
@@ -115,7 +131,12 @@ impl DriverConnection {
             },
         );
         match outcome {
-            Ok(answer) => answer.map_err(|status| self.failure(&status)),
+            Ok(answer) => {
+                if let (Some(question), Ok(answer)) = (question, &answer) {
+                    self.answers.keep(question, answer);
+                }
+                answer.map_err(|status| self.failure(&status))
+            }
             Err(_) => Err(DriverFailure::Unanswered(format!(
                 "the driver did not answer within {:.1} s",
                 deadline.as_secs_f64()

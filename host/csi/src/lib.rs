@@ -12,7 +12,9 @@
 mod call;
 mod call_observer;
 mod connection;
+mod driver_stream;
 mod health;
+mod lasting_answers;
 mod node_info;
 mod probe;
 mod refresh;

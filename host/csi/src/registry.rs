@@ -411,6 +411,9 @@ impl CsiDrivers {
 impl Drivers for CsiDrivers {
     fn call(&self, driver: &str, method: &str, request: Vec<u8>, deadline: Duration) -> Result<Vec<u8>, DriverFailure> {
         let connection = self.connection(driver)?;
+        if let Some(answer) = connection.known_answer(method, &request) {
+            return Ok(answer);
+        }
         let method: PathAndQuery =
             method.parse().map_err(|_| DriverFailure::NotSent(format!("{method:?} is no method")))?;
         let (answer, answered) = sync_channel(1);

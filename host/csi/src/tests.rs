@@ -99,6 +99,71 @@ async fn an_unsent_call_is_distinguished_from_an_unanswered_one() {
     tokio::time::timeout(LONG, again).await.unwrap();
 }
 
+/// Answers for its capabilities with a number of its own.
+struct Numbered(usize);
+
+#[tonic::async_trait]
+impl Identity for Numbered {
+    async fn get_plugin_info(
+        &self,
+        _: Request<GetPluginInfoRequest>,
+    ) -> Result<Response<GetPluginInfoResponse>, Status> {
+        Ok(Response::new(GetPluginInfoResponse::default()))
+    }
+
+    async fn get_plugin_capabilities(
+        &self,
+        _: Request<GetPluginCapabilitiesRequest>,
+    ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
+        let capabilities = vec![PluginCapability::default(); self.0];
+        Ok(Response::new(GetPluginCapabilitiesResponse { capabilities }))
+    }
+
+    async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
+        Ok(Response::new(ProbeResponse::default()))
+    }
+}
+
+/// Serves in a runtime of its own, so that dropping it ends the driver with its connections.
+fn serve_alone(socket: &Path, number: usize) -> tokio::runtime::Runtime {
+    let _ = std::fs::remove_file(socket);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let entered = runtime.enter();
+    let incoming = UnixListenerStream::new(UnixListener::bind(socket).unwrap());
+    drop(entered);
+    let server = tonic::transport::Server::builder().add_service(IdentityServer::new(Numbered(number)));
+    runtime.spawn(async move { drop(server.serve_with_incoming(incoming).await) });
+    runtime
+}
+
+#[tokio::test]
+async fn capabilities_are_asked_for_once_a_connection_and_again_of_the_next_driver() {
+    let (_folder, socket) = socket();
+    let connection = DriverConnection::new(&socket);
+    let known = || connection.known_answer("/csi.v1.Identity/GetPluginCapabilities", &[]);
+    for number in 1..4 {
+        let driver = serve_alone(&socket, number);
+        assert_eq!(known(), None);
+        // Whether the end of the connection before has been noticed by the first call is chance.
+        let mut answer = ask(&connection, "GetPluginCapabilities", LONG).await;
+        while answer.is_err() {
+            answer = ask(&connection, "GetPluginCapabilities", LONG).await;
+        }
+        // An empty capability has two bytes: its field and its length.
+        assert_eq!(answer.as_ref().map(Vec::len), Ok(2 * number));
+        assert_eq!(known(), answer.ok(), "it is known now");
+        ask(&connection, "Probe", LONG).await.unwrap();
+        assert!(known().is_some(), "another call changes nothing");
+        driver.shutdown_background();
+        let forgotten = async {
+            while known().is_some() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(LONG, forgotten).await.expect("the end of the connection is noticed without a call");
+    }
+}
+
 /// Writes down the calls that have ended.
 #[derive(Debug, Default)]
 struct Ended(Mutex<Vec<(String, String, &'static str)>>);

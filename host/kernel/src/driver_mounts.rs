@@ -1,13 +1,13 @@
 //! For external drivers, which mount in the host's stead: they know paths, not handles.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use crate::block_devices::BlockDevice;
 use crate::error::Result;
 use crate::handle::Directory;
-use crate::types::{MountId, MountInfo};
+use crate::mount_snapshot::MountSnapshot;
+use crate::types::MountInfo;
 
 /// Primitives around a program that mounts by itself.
 ///
@@ -20,18 +20,19 @@ pub trait DriverMounts {
     /// `Failed`; `NotFound` if the folder was removed.
     fn absolute_path(&self, directory: &Directory) -> Result<PathBuf>;
 
-    /// The ids of all mounts that this process sees. Much quicker than asking what they are.
+    /// The mounts that this process sees now. One system call, however many there are, where the
+    /// kernel counts mounts (Linux 6.13); else it reads the mount table.
     ///
     /// # Errors
     /// `Failed`.
-    fn mount_ids(&self) -> Result<BTreeSet<MountId>>;
+    fn mounts_now(&self) -> Result<MountSnapshot>;
 
     /// The mounts that this process sees and that are none of these, in the order of their ids,
     /// each with its absolute mount point.
     ///
     /// # Errors
     /// `Failed`.
-    fn mounts_besides(&self, known: &BTreeSet<MountId>) -> Result<Vec<MountInfo>>;
+    fn mounts_besides(&self, known: &MountSnapshot) -> Result<Vec<MountInfo>>;
 
     /// The block device whose node is at a name, bound there or made there; none if nothing is
     /// there.

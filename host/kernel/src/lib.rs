@@ -10,6 +10,7 @@
 //! | [`block_devices`], [`loop_devices`], [`filesystems`] | the parts of the trait that are about devices |
 //! | [`format_options`] | how a file system is made |
 //! | [`machine`] | what the machine is able to do |
+//! | [`mount_snapshot`] | the mounts of one moment |
 //! | [`image_files`] | file systems in files |
 //! | [`image_stores`] | folders of image files |
 //! | [`network_mounts`] | file systems that servers export |
@@ -68,6 +69,7 @@ pub mod last_resorts;
 pub mod linux;
 pub mod loop_devices;
 pub mod machine;
+pub mod mount_snapshot;
 mod names;
 pub mod namespace;
 pub mod network_mounts;
@@ -100,6 +102,7 @@ pub use last_resorts::LastResorts;
 pub use linux::LinuxKernel;
 pub use loop_devices::LoopDevices;
 pub use machine::{CallReport, PathMount, ToolReport};
+pub use mount_snapshot::MountSnapshot;
 pub use names::is_temporary;
 pub use network_mounts::{NetworkMounts, Share};
 pub use overlays::Overlays;

@@ -38,6 +38,8 @@ struct VolumeFacts {
     device_places: Option<DevicePlaces>,
     attached_as: Option<String>,
     attachment_metadata: BTreeMap<String, String>,
+    /// The volume is published for the pod already.
+    is_refresh: bool,
     mount_group: Option<u32>,
     /// The namespace of the pod for which the volume is mounted now.
     mount_namespace: Option<String>,
@@ -140,6 +142,13 @@ impl Call {
         self
     }
 
+    /// Makes it a call that refreshes a published volume.
+    #[must_use]
+    pub fn with_refresh(mut self) -> Self {
+        self.volume.is_refresh = true;
+        self
+    }
+
     /// Sets the group of the pod for which the volume is staged, if it has one.
     #[must_use]
     pub fn with_mount_group(mut self, group: Option<u32>) -> Self {
@@ -215,6 +224,10 @@ impl Call {
 
     pub(crate) fn attachment_metadata(&self) -> &BTreeMap<String, String> {
         &self.volume.attachment_metadata
+    }
+
+    pub(crate) fn is_refresh(&self) -> bool {
+        self.volume.is_refresh
     }
 
     pub(crate) fn mount_group(&self) -> Option<u32> {

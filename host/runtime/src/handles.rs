@@ -1,9 +1,9 @@
 //! The host's objects behind the contract's resources, for which a plugin has handles.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use volhost_kernel::MountId;
+use volhost_kernel::{MountId, MountSnapshot};
 use volhost_model::{Pod, VolumeSpec};
 
 use crate::fuse_servers::FuseServerDescriptor;
@@ -200,7 +200,7 @@ pub struct DriverPlace {
     pub(crate) target: Arc<Target>,
     pub(crate) path: String,
     pub(crate) before: Option<MountId>,
-    pub(crate) known: BTreeSet<MountId>,
+    pub(crate) known: MountSnapshot,
 }
 
 /// Where an external driver is to make a device appear.

@@ -233,7 +233,9 @@ impl<'a> Steps<'a> {
         is_refresh: bool,
     ) -> Result<PublishOutcome, StepError> {
         let target = place.target();
-        let outcome = self.plugin.publish(self.call, spec, pod, target).map_err(|error| {
+        let refreshing = is_refresh.then(|| self.call.clone().with_refresh());
+        let call = refreshing.as_ref().unwrap_or(self.call);
+        let outcome = self.plugin.publish(call, spec, pod, target).map_err(|error| {
             let class = if is_refresh || self.is_free(place) { error.class() } else { FailureClass::Uncertain };
             StepError::plugin(error, class)
         })?;

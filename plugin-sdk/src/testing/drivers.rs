@@ -28,6 +28,8 @@ pub(crate) struct Driven {
     attached_as: Option<String>,
     /// The attachment metadata of that volume.
     metadata: BTreeMap<String, String>,
+    /// Calls refresh published volumes.
+    is_refresh: bool,
 }
 
 /// The actions of a driver, played by a test on this thread's [`TestHost`](super::TestHost), with
@@ -43,6 +45,8 @@ pub(crate) struct Driven {
 /// TestDriver::attached_as("disk-7");
 /// TestDriver::attachment_metadata("lun", "3");
 /// assert_eq!(driver_mounts::attachment_metadata()["lun"], "3");
+/// TestDriver::refreshes(true);
+/// assert!(driver_mounts::is_refresh());
 /// let target = host.target("data");
 /// let place = driver_mounts::prepare(&target.handle(), Leaf::Folder)?;
 /// assert!(TestDriver::mount(&place.path(), TestMount::of_type("nfs4")));
@@ -100,6 +104,12 @@ impl TestDriver {
     /// Adds an entry of attachment metadata for them.
     pub fn attachment_metadata(key: &str, value: &str) {
         current().borrow_mut().driven.metadata.insert(key.to_owned(), value.to_owned());
+    }
+
+    /// Sets whether the following calls of `publish` refresh a volume that the host knows to be
+    /// published.
+    pub fn refreshes(refreshes: bool) {
+        current().borrow_mut().driven.is_refresh = refreshes;
     }
 
     /// The note of a pod's volume; with an empty uid, of the staging target.
@@ -244,6 +254,10 @@ pub(crate) mod driver_mounts {
 
     pub(crate) fn attachment_metadata() -> Vec<(String, String)> {
         current().borrow().driven.metadata.clone().into_iter().collect()
+    }
+
+    pub(crate) fn is_refresh() -> bool {
+        current().borrow().driven.is_refresh
     }
 
     pub(crate) fn keep_note(target: &MountTarget, note: &str) -> Result<()> {

@@ -9,8 +9,6 @@ use volhost_plugin_sdk::prelude::*;
 pub(crate) struct Note {
     pub(crate) driver: String,
     pub(crate) id: String,
-    /// Whether the driver has confirmed that it is published.
-    pub(crate) published: bool,
 }
 
 impl Note {
@@ -23,8 +21,7 @@ impl Note {
         let read: Value = serde_json::from_str(&text).unwrap_or_default();
         let field = |name: &str| read.get(name).and_then(Value::as_str).map(str::to_owned);
         let (Some(driver), Some(id)) = (field("driver"), field("id")) else { return Ok(None) };
-        let published = read.get("published").and_then(Value::as_bool).unwrap_or_default();
-        Ok(Some(Self { driver, id, published }))
+        Ok(Some(Self { driver, id }))
     }
 
     /// Stores it.
@@ -32,7 +29,7 @@ impl Note {
     /// # Errors
     /// The host's.
     pub(crate) fn keep(&self, target: &MountTarget) -> Result<()> {
-        let text = json!({ "driver": self.driver, "id": self.id, "published": self.published });
+        let text = json!({ "driver": self.driver, "id": self.id });
         driver_mounts::keep_note(target, &text.to_string())
     }
 }

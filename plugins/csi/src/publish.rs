@@ -17,14 +17,15 @@ use crate::stage::{clean, path_of};
 const PUBLISH_SECRETS: u32 = 7;
 const PUBLISH_CONTEXT: u32 = 8;
 
-/// Publishes the volume to the pod. A published one is published again only if its driver requires
-/// that.
+/// Publishes the volume to the pod. One that the host knows to be published is published again only
+/// if its driver requires that. A mount that the host does not know may be unfinished: the driver is
+/// asked again, which CSI allows.
 pub(crate) fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
     const CALL: &str = "NodePublishVolume";
     let source = Source::read(volume)?;
     let object = DriverObject::of(&source.driver).map_err(request::unbegun)?;
     object.check_lifecycle(&source.driver, volume)?;
-    let is_published = target.is_mounted()? && Note::of(target)?.is_some_and(|note| note.published);
+    let is_published = driver_mounts::is_refresh() && target.is_mounted()?;
     if is_published && !object.requires_republish {
         return give_to_group(&source, &object, volume, pod, target);
     }
@@ -51,8 +52,10 @@ pub(crate) fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Resul
     request::add_secret(&encoded, PUBLISH_SECRETS, volume, Some(pod), "nodePublishSecretRef")?;
     request::add_tokens(&encoded, PUBLISH_SECRETS, PUBLISH_CONTEXT, &object, pod)?;
 
-    let mut note = Note { driver: source.driver.clone(), id: message.volume_id, published: is_published };
-    note.keep(target)?;
+    let note = Note { driver: source.driver.clone(), id: message.volume_id };
+    if !is_published || Note::of(target)?.as_ref() != Some(&note) {
+        note.keep(target)?;
+    }
     if let Err(failure) = send::<Empty>(&source.driver, "Node/NodePublishVolume", &encoded) {
         let error = meaning(&source.driver, CALL, &failure);
         return Err(match error {
@@ -65,9 +68,6 @@ pub(crate) fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Resul
     place.take_over().map_err(|error| {
         Error::uncertain(format!("{}: {CALL} was answered with ok, but {}", source.driver, error.message()))
     })?;
-    note.published = true;
-    // The volume is published now, even if the note cannot be stored.
-    note.keep(target).map_err(|error| Error::uncertain(error.message().to_owned()))?;
     if driver_groups {
         return Ok(());
     }

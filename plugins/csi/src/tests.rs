@@ -323,9 +323,9 @@ fn leftovers_and_omissions_of_a_driver_are_found() {
 #[test]
 fn a_published_volume_is_published_again_only_if_the_driver_requires_it() {
     let host = host(&[]);
-    for _ in 0..2 {
-        host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
-    }
+    host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
+    TestDriver::refreshes(true);
+    host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
     assert_eq!(count(&host, "NodePublishVolume"), 1);
     host.csi_driver(DRIVER, r#"{"requiresRepublish":true}"#);
     host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
@@ -337,6 +337,15 @@ fn a_published_volume_is_published_again_only_if_the_driver_requires_it() {
     let error = host.publish::<Csi>(&volume(), &TestPod::new()).unwrap_err();
     assert!(matches!(&error, Error::Other(other) if other.code == "not-begun"), "the mount stays: {error:?}");
     assert!(host.target("pv-1").mount().is_some());
+}
+
+#[test]
+fn a_mount_that_the_host_does_not_know_is_published_again() {
+    let host = host(&[]);
+    for published in 1..3 {
+        host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
+        assert_eq!(count(&host, "NodePublishVolume"), published);
+    }
 }
 
 #[test]

@@ -58,6 +58,15 @@ impl Cluster {
         child.wait().expect("it can be waited for");
     }
 
+    /// The process id of one of the programs.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn component_pid(&self, component: &str) -> u32 {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.iter().find(|(name, _)| *name == component).expect("it runs").1.id()
+    }
+
     /// The end of a program's log.
     pub fn log_end(&self, component: &str) -> String {
         let log = fs::read_to_string(self.log_file(component)).unwrap_or_default();

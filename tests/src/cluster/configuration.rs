@@ -34,6 +34,31 @@ impl Ports {
     }
 }
 
+/// How often the kubelet does what it does periodically.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Intervals {
+    /// Often, so that no test waits for it: a stock kubelet reports `volumesInUse` every 10 s, for
+    /// which each attachment waits.
+    Short,
+    /// As Kubernetes has it.
+    Stock,
+}
+
+impl Intervals {
+    fn of_kubelet(self) -> &'static str {
+        match self {
+            Self::Short => {
+                "volumeStatsAggPeriod: 2s
+nodeStatusUpdateFrequency: 1s
+nodeStatusReportFrequency: 10s
+syncFrequency: 10s
+"
+            }
+            Self::Stock => "",
+        }
+    }
+}
+
 /// The API server's log has the requests of service accounts that tests give to programs.
 const AUDIT: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -117,8 +142,6 @@ SystemdCgroup = false
     )
 }
 
-/// The frequencies: a stock kubelet reports `volumesInUse` every 10 s, for which each attachment
-/// waits.
 fn kubelet(cluster: &Cluster) -> String {
     let (folder, pki, ports) = (cluster.folder().display(), cluster.built.join("pki"), &cluster.ports);
     let pki = pki.display();
@@ -144,13 +167,10 @@ containerRuntimeEndpoint: unix://{folder}/containerd.sock
 resolvConf: ''
 evictionHard: {{memory.available: 1Mi, nodefs.available: 1%, imagefs.available: 1%}}
 imageGCHighThresholdPercent: 100
-volumeStatsAggPeriod: 2s
-nodeStatusUpdateFrequency: 1s
-nodeStatusReportFrequency: 10s
-syncFrequency: 10s
 staticPodPath: {folder}/static
 podLogsDir: {folder}/log/pods
-",
+{intervals}",
+        intervals = cluster.intervals.of_kubelet(),
         port = ports.kubelet,
         health = ports.kubelet_health,
     )

@@ -7,7 +7,7 @@ use super::Cluster;
 use crate::wait::{TIMEOUT, eventually};
 
 impl Cluster {
-    fn kubectl_command(&self, arguments: &[&str]) -> Command {
+    pub(super) fn kubectl_command(&self, arguments: &[&str]) -> Command {
         let mut command = self.program("kubectl");
         command.env("KUBECONFIG", self.kubeconfig()).env("HOME", self.folder()).args(arguments);
         command

@@ -12,6 +12,7 @@
 //! one program that run at the same time [share](Cluster::shared) it, each with its own driver.
 //! Everything listens on 127.0.0.1, on ports that were free. Pods have the host's network, or none.
 
+mod api;
 mod components;
 mod configuration;
 mod deployment;
@@ -26,7 +27,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::Node;
 use crate::artifacts::workspace;
-use configuration::Ports;
+pub use api::Api;
+use configuration::{Intervals, Ports};
 use leftovers::Sysctls;
 
 /// The node's name, which is its address: all traffic stays on the loopback interface.
@@ -43,6 +45,7 @@ pub struct Cluster {
     node: Node,
     built: PathBuf,
     ports: Ports,
+    intervals: Intervals,
     /// Of a cluster with a node: the kubelet changes them.
     sysctls: Option<Sysctls>,
     running: Mutex<Vec<(&'static str, Child)>>,
@@ -69,7 +72,19 @@ impl Cluster {
     /// When its programs are not built (`deploy/setup.sh --tests`), or one of them does not start;
     /// the end of its log is in the message.
     pub fn start() -> Self {
-        let cluster = Self::start_components(Some(Sysctls::read()), &components::ALL);
+        Self::start_with_node(Intervals::Short)
+    }
+
+    /// The same with a kubelet that has Kubernetes' own intervals: for measurements.
+    ///
+    /// # Panics
+    /// As [`Cluster::start`].
+    pub fn start_stock() -> Self {
+        Self::start_with_node(Intervals::Stock)
+    }
+
+    fn start_with_node(intervals: Intervals) -> Self {
+        let cluster = Self::start_components(Some(Sysctls::read()), intervals, &components::ALL);
         cluster.wait(&["node", NODE], "condition=Ready");
         // Pods need both, which the controller manager makes.
         cluster.wait(&["serviceaccount", "default"], "create");
@@ -82,12 +97,13 @@ impl Cluster {
     /// # Panics
     /// As [`Cluster::start`].
     pub fn start_control_plane() -> Self {
-        Self::start_components(None, &components::CONTROL_PLANE)
+        Self::start_components(None, Intervals::Short, &components::CONTROL_PLANE)
     }
 
-    fn start_components(sysctls: Option<Sysctls>, components: &[&'static str]) -> Self {
+    fn start_components(sysctls: Option<Sysctls>, intervals: Intervals, components: &[&'static str]) -> Self {
         let node = Node::builder().prepare(configuration::PREPARE).build();
-        let cluster = Self { node, built: built(), ports: Ports::free(), sysctls, running: Mutex::new(Vec::new()) };
+        let (built, ports, running) = (built(), Ports::free(), Mutex::new(Vec::new()));
+        let cluster = Self { node, built, ports, intervals, sysctls, running };
         configuration::write(&cluster);
         for component in components {
             cluster.start_component(component);

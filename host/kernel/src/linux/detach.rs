@@ -1,6 +1,6 @@
 //! Unmounting: by the descriptor of the folder that the mount point is in, from the leaves up.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -18,6 +18,7 @@ use super::walk::{PLACE, open_beneath, proc_path};
 use crate::child::unless_a_child_is_made;
 use crate::error::{KernelError, Result};
 use crate::handle::Directory;
+use crate::mount_snapshot::MountSnapshot;
 use crate::names::{check_name, label, text};
 use crate::step::Step;
 use crate::types::{Detach, MountInfo};
@@ -115,7 +116,7 @@ impl LinuxKernel {
         if below.is_empty() {
             return Ok(None);
         }
-        let known: BTreeSet<_> = below.iter().map(|mount| mount.id).collect();
+        let known = MountSnapshot::of(below.iter().map(|mount| mount.id));
         let outside: HashSet<_> = self.others(&known)?.iter().map(|mount| mount.device).collect();
         Ok(below.iter().find(|mount| !outside.contains(&mount.device)))
     }

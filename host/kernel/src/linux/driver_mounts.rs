@@ -1,6 +1,5 @@
 //! For programs that mount by themselves: what they get, and what they did.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -16,9 +15,10 @@ use crate::driver_mounts::DriverMounts;
 use crate::error::{KernelError, Result};
 use crate::handle::Directory;
 use crate::kernel::Kernel;
+use crate::mount_snapshot::MountSnapshot;
 use crate::names::{check_name, label, text};
 use crate::step::Step;
-use crate::types::{Detach, MountId, MountInfo};
+use crate::types::{Detach, MountInfo};
 
 impl DriverMounts for LinuxKernel {
     fn absolute_path(&self, directory: &Directory) -> Result<PathBuf> {
@@ -32,12 +32,11 @@ impl DriverMounts for LinuxKernel {
         if here.identity() == there.identity() { Ok(path) } else { Err(failed(Errno::NOENT)) }
     }
 
-    fn mount_ids(&self) -> Result<BTreeSet<MountId>> {
-        let ids = self.all_ids().map_err(|errno| KernelError::failed(Step::ListMounts, "/", errno))?;
-        Ok(ids.into_iter().map(MountId).collect())
+    fn mounts_now(&self) -> Result<MountSnapshot> {
+        self.snapshot().map_err(|errno| KernelError::failed(Step::ListMounts, "/", errno))
     }
 
-    fn mounts_besides(&self, known: &BTreeSet<MountId>) -> Result<Vec<MountInfo>> {
+    fn mounts_besides(&self, known: &MountSnapshot) -> Result<Vec<MountInfo>> {
         self.others(known).map_err(|errno| KernelError::failed(Step::ListMounts, "/", errno))
     }
 

@@ -1,7 +1,6 @@
 //! Which mounts there are. `listmount` and `statmount` where the kernel reports all we need (Linux
 //! 6.13), else `mountinfo`.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -13,10 +12,11 @@ use rustix::io::Errno;
 use super::LinuxKernel;
 use super::mountinfo::{parse, split_options};
 use super::stat::{IdKind, look};
-use super::syscall::{listmount, statmount};
+use super::syscall::{MountOrder, listmount, statmount};
 use super::walk::path_of;
 use crate::error::{KernelError, Result};
 use crate::handle::Directory;
+use crate::mount_snapshot::MountSnapshot;
 use crate::names::{check_name, label, text};
 use crate::options::option_names;
 use crate::step::Step;
@@ -152,13 +152,13 @@ fn lossy(bytes: Option<&[u8]>) -> String {
     String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
 }
 
-/// The ids of every mount below this one, however many.
-fn ids_below(mount: u64) -> std::result::Result<Vec<u64>, Errno> {
+/// The ids of every mount below this one that are greater than `after`, however many.
+fn ids_below(mount: u64, after: u64) -> std::result::Result<Vec<u64>, Errno> {
     let mut all = Vec::new();
     let mut page = vec![0; IDS_PER_CALL];
     loop {
-        let after = all.last().copied().unwrap_or(0);
-        let count = listmount(mount, after, &mut page)?;
+        let after = all.last().copied().unwrap_or(after);
+        let count = listmount(mount, after, MountOrder::OldestFirst, &mut page)?;
         all.extend(page.iter().take(count));
         if count < page.len() {
             return Ok(all);
@@ -173,25 +173,30 @@ fn read_mountinfo() -> std::result::Result<Vec<MountInfo>, Errno> {
 }
 
 impl LinuxKernel {
-    /// The ids of every mount of this process's namespace.
-    pub(super) fn all_ids(&self) -> std::result::Result<Vec<u64>, Errno> {
+    /// Every mount of this process's namespace now.
+    pub(super) fn snapshot(&self) -> std::result::Result<MountSnapshot, Errno> {
         match self.inspection {
-            MountInspection::StatMount => ids_below(EVERY_MOUNT),
-            MountInspection::MountInfo => Ok(read_mountinfo()?.into_iter().map(|mount| mount.id.0).collect()),
+            MountInspection::StatMount => {
+                let mut newest = [0];
+                listmount(EVERY_MOUNT, 0, MountOrder::NewestFirst, &mut newest)?;
+                let [newest] = newest;
+                Ok(MountSnapshot::up_to(MountId(newest)))
+            }
+            MountInspection::MountInfo => Ok(MountSnapshot::of(read_mountinfo()?.into_iter().map(|mount| mount.id))),
         }
     }
 
     /// Every mount of this process's namespace that is none of these, by its absolute mount point.
-    pub(super) fn others(&self, known: &BTreeSet<MountId>) -> std::result::Result<Vec<MountInfo>, Errno> {
+    pub(super) fn others(&self, known: &MountSnapshot) -> std::result::Result<Vec<MountInfo>, Errno> {
         let mut found = match self.inspection {
             MountInspection::StatMount => {
-                let mut ids = ids_below(EVERY_MOUNT)?;
-                ids.retain(|id| !known.contains(&MountId(*id)));
+                let mut ids = ids_below(EVERY_MOUNT, known.last().map_or(0, |last| last.0))?;
+                ids.retain(|id| !known.contains(MountId(*id)));
                 stat_all(&ids, Some)?
             }
             MountInspection::MountInfo => {
                 let mut all = read_mountinfo()?;
-                all.retain(|mount| !known.contains(&mount.id));
+                all.retain(|mount| !known.contains(mount.id));
                 all
             }
         };
@@ -235,7 +240,7 @@ impl LinuxKernel {
         let mut found = match self.inspection {
             MountInspection::StatMount => {
                 let seen = look(folder, "", IdKind::Unique)?;
-                stat_all(&ids_below(seen.mount_id())?, |mount| relative_to(&base, mount))?
+                stat_all(&ids_below(seen.mount_id(), 0)?, |mount| relative_to(&base, mount))?
             }
             MountInspection::MountInfo => {
                 read_mountinfo()?.into_iter().filter_map(|mount| relative_to(&base, mount)).collect()

@@ -30,6 +30,8 @@ struct MountIdRequest {
 const SYS_STATMOUNT: libc::c_long = 457;
 const SYS_LISTMOUNT: libc::c_long = 458;
 const SYS_FCHMODAT2: libc::c_long = 452;
+/// From linux/mount.h.
+const LISTMOUNT_REVERSE: libc::c_uint = 1;
 
 pub(super) fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
@@ -54,13 +56,26 @@ pub(super) fn mount_setattr(
     if done == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
-/// Fills `ids` with the ids of mounts below `mount` that are greater than `after`, in order;
-/// returns how many.
-pub(super) fn listmount(mount: u64, after: u64, ids: &mut [u64]) -> Result<usize, Errno> {
+/// The order in which mounts are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MountOrder {
+    /// From the one that was created first.
+    OldestFirst,
+    /// From the one that was created last (Linux 6.12).
+    NewestFirst,
+}
+
+/// Fills `ids` with the ids of mounts below `mount` that come after the id `after` in this order, 0
+/// for the beginning; returns how many.
+pub(super) fn listmount(mount: u64, after: u64, order: MountOrder, ids: &mut [u64]) -> Result<usize, Errno> {
     let request = request(mount, after);
+    let flags = match order {
+        MountOrder::OldestFirst => 0,
+        MountOrder::NewestFirst => LISTMOUNT_REVERSE,
+    };
     // SAFETY: both pointers are to live memory of the sizes given; the kernel writes at most
     // `ids.len()` numbers.
-    let count = unsafe { libc::syscall(SYS_LISTMOUNT, &raw const request, ids.as_mut_ptr(), ids.len(), 0) };
+    let count = unsafe { libc::syscall(SYS_LISTMOUNT, &raw const request, ids.as_mut_ptr(), ids.len(), flags) };
     usize::try_from(count).map_err(|_| last_errno())
 }
 

@@ -101,7 +101,7 @@ impl Host for State {
             let entry = make_ready(&*state.kernel, &target.parent, &target.name, leaf)?;
             let before = if let Entry::Mount(id) = entry { Some(id) } else { None };
             let path = path_of(&*state.kernel, &target.parent, &target.name)?;
-            let known = state.kernel.mount_ids()?;
+            let known = state.kernel.mounts_now()?;
             Ok(state.push(DriverPlace { target, path, before, known })?)
         })
     }
@@ -122,6 +122,11 @@ impl Host for State {
     fn attachment_metadata(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
         self.count()?;
         Ok(self.call.attachment_metadata().clone().into_iter().collect())
+    }
+
+    fn is_refresh(&mut self) -> wasmtime::Result<bool> {
+        self.count()?;
+        Ok(self.call.is_refresh())
     }
 
     fn keep_note(&mut self, target: Resource<MountTarget>, note: String) -> Result<(), HostError> {

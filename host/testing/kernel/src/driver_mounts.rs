@@ -1,13 +1,12 @@
 //! Programs that mount by themselves.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use volhost_kernel::implement::{check_name, label, text};
 use volhost_kernel::{
-    BlockDevice, Detach, Directory, DriverMounts, Errno, Kernel, KernelError, MountId, MountInfo, Result, SourceKind,
-    Step,
+    BlockDevice, Detach, Directory, DriverMounts, Errno, Kernel, KernelError, MountInfo, MountSnapshot, Result,
+    SourceKind, Step,
 };
 
 use super::state::InodeContent;
@@ -21,15 +20,15 @@ impl DriverMounts for InMemoryKernel {
         state.path_of(at).ok_or_else(|| KernelError::failed(Step::OpenFolder, text(directory.label()), Errno::NOENT))
     }
 
-    fn mount_ids(&self) -> Result<BTreeSet<MountId>> {
+    fn mounts_now(&self) -> Result<MountSnapshot> {
         lock(&self.state).step(Step::ListMounts, Path::new("/"))?;
-        Ok(self.mounts().into_iter().map(|mount| mount.id).collect())
+        Ok(MountSnapshot::of(self.mounts().into_iter().map(|mount| mount.id)))
     }
 
-    fn mounts_besides(&self, known: &BTreeSet<MountId>) -> Result<Vec<MountInfo>> {
+    fn mounts_besides(&self, known: &MountSnapshot) -> Result<Vec<MountInfo>> {
         lock(&self.state).step(Step::ListMounts, Path::new("/"))?;
         let mut found = self.mounts();
-        found.retain(|mount| !known.contains(&mount.id));
+        found.retain(|mount| !known.contains(mount.id));
         for mount in &mut found {
             mount.point = Path::new("/").join(&mount.point);
         }

@@ -1,6 +1,7 @@
 //! CSI drivers beside a node: registration, the whole life of a volume, and drivers that misbehave.
 //! Real processes, sockets and mounts.
 
+mod asked_once;
 mod drivers_shown;
 mod faults;
 mod flapping;

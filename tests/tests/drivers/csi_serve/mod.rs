@@ -15,3 +15,4 @@ mod modify;
 mod node_only;
 mod sanity;
 mod secrets;
+mod system_calls;
