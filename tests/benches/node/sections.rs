@@ -1,0 +1,74 @@
+//! The parts of the benchmark, each of which can be run alone.
+
+use std::path::Path;
+
+use crate::options::Sizes;
+use crate::report::Report;
+use crate::sub_paths;
+use crate::{csi_client, csi_serve, hostile, latency, payload, plugin_calls, recovery, scale};
+
+/// A part of the benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Section {
+    Ready,
+    Scale,
+    SubPaths,
+    Recovery,
+    Plugins,
+    Payload,
+    Hostile,
+    CsiServe,
+    CsiClient,
+}
+
+/// All of them, in the order of the table: what users wait for comes first.
+pub(crate) const SECTIONS: &[Section] = &[
+    Section::Ready,
+    Section::Scale,
+    Section::SubPaths,
+    Section::Recovery,
+    Section::Plugins,
+    Section::Payload,
+    Section::Hostile,
+    Section::CsiServe,
+    Section::CsiClient,
+];
+
+impl Section {
+    /// The name after `--only`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Scale => "scale",
+            Self::SubPaths => "sub-paths",
+            Self::Recovery => "recovery",
+            Self::Plugins => "plugins",
+            Self::Payload => "payload",
+            Self::Hostile => "hostile",
+            Self::CsiServe => "csi-serve",
+            Self::CsiClient => "csi-client",
+        }
+    }
+
+    /// The section with this name.
+    pub(crate) fn named(name: &str) -> Result<Self, String> {
+        let found = SECTIONS.iter().copied().find(|section| section.name() == name);
+        let names: Vec<&str> = SECTIONS.iter().map(|section| section.name()).collect();
+        found.ok_or_else(|| format!("there is no section {name:?}, but {}", names.join(", ")))
+    }
+
+    /// Measures it.
+    pub(crate) async fn measure(self, report: &mut Report, scratch: &Path, sizes: &Sizes) {
+        match self {
+            Self::Ready => latency::measure(report, scratch, sizes).await,
+            Self::Scale => scale::measure(report, scratch, sizes).await,
+            Self::SubPaths => sub_paths::measure(report, scratch).await,
+            Self::Recovery => recovery::measure(report, scratch, sizes).await,
+            Self::Plugins => plugin_calls::measure(report, scratch),
+            Self::Payload => payload::measure(report, scratch, sizes).await,
+            Self::Hostile => hostile::measure(report, scratch, sizes).await,
+            Self::CsiServe => csi_serve::measure(report, scratch).await,
+            Self::CsiClient => csi_client::measure(report, scratch).await,
+        }
+    }
+}
