@@ -95,7 +95,6 @@ bench: BUILD := -p volhost-plugin-build
 bench: plugins fixtures ## measure a release build and compare with the record: FULL=yes, ONLY=SECTION, CHECK=yes; RECORD=yes replaces it
 	cargo build --release -p volhost -p volhostd -p volhost-controller
 	cargo bench -p volhost-tests --bench node -- $(if $(FULL)$(RECORD),--full) $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record) $(if $(CHECK),--check)
-	FILES=$${FILES:-1000000} cargo bench -p volhost-kernel --bench ownership
 
 instructions: ## count instructions of state machine and API and compare; RECORD=yes after a change that is meant
 	@cargo bench --quiet --locked -p volhost-core --bench instructions $(if $(RECORD),-- --record)

@@ -7,7 +7,7 @@
 //!
 //! | argument | `make bench` | |
 //! |---|---|---|
-//! | `--full` | `FULL=yes` | up to 40,000 volumes and an idle minute |
+//! | `--full` | `FULL=yes` | up to 40,000 volumes and a million files and an idle minute |
 //! | `--only SECTION` | `ONLY=SECTION` | one section alone |
 //! | `--record` | `RECORD=yes` | replaces the record and the table in docs/benchmarks.md; implies `FULL=yes` there |
 //! | `--check` | `CHECK=yes` | the exit status is 1 if a figure got worse by more than its margin |
@@ -38,6 +38,7 @@ mod latency;
 mod noise;
 mod options;
 mod outcome;
+mod ownership;
 mod payload;
 mod plugin_calls;
 mod probe;

@@ -33,6 +33,8 @@ pub(crate) struct Sizes {
     pub mounts: usize,
     /// How long an idle daemon is watched.
     pub idle: Duration,
+    /// Files that get a group.
+    pub files: usize,
 }
 
 impl Options {
@@ -62,8 +64,18 @@ impl Options {
 
     /// How much these options measure.
     pub(crate) fn sizes(&self) -> Sizes {
-        let short =
-            Sizes { pods: 300, payload_pods: 1000, recovered: 10_000, mounts: 10_000, idle: Duration::from_secs(10) };
-        if self.full { Sizes { mounts: 40_000, idle: Duration::from_secs(60), ..short } } else { short }
+        let short = Sizes {
+            pods: 300,
+            payload_pods: 1000,
+            recovered: 10_000,
+            mounts: 10_000,
+            idle: Duration::from_secs(10),
+            files: 100_000,
+        };
+        if self.full {
+            Sizes { mounts: 40_000, idle: Duration::from_secs(60), files: 1_000_000, ..short }
+        } else {
+            short
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::options::Sizes;
 use crate::report::Report;
 use crate::sub_paths;
-use crate::{csi_client, csi_serve, hostile, latency, payload, plugin_calls, recovery, scale};
+use crate::{csi_client, csi_serve, hostile, latency, ownership, payload, plugin_calls, recovery, scale};
 
 /// A part of the benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,7 @@ pub(crate) enum Section {
     Hostile,
     CsiServe,
     CsiClient,
+    Ownership,
 }
 
 /// All of them, in the order of the table: what users wait for comes first.
@@ -32,6 +33,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section::Hostile,
     Section::CsiServe,
     Section::CsiClient,
+    Section::Ownership,
 ];
 
 impl Section {
@@ -47,6 +49,7 @@ impl Section {
             Self::Hostile => "hostile",
             Self::CsiServe => "csi-serve",
             Self::CsiClient => "csi-client",
+            Self::Ownership => "ownership",
         }
     }
 
@@ -69,6 +72,7 @@ impl Section {
             Self::Hostile => hostile::measure(report, scratch, sizes).await,
             Self::CsiServe => csi_serve::measure(report, scratch).await,
             Self::CsiClient => csi_client::measure(report, scratch).await,
+            Self::Ownership => ownership::measure(report, scratch, sizes),
         }
     }
 }
