@@ -112,6 +112,11 @@ impl Daemon {
         drop(self);
     }
 
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()

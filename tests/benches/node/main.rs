@@ -48,6 +48,8 @@ mod report;
 mod scale;
 mod sections;
 mod sub_paths;
+mod unrelated;
+mod wide;
 
 use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

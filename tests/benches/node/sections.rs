@@ -4,14 +4,16 @@ use std::path::Path;
 
 use crate::options::Sizes;
 use crate::report::Report;
-use crate::sub_paths;
 use crate::{csi_client, csi_serve, hostile, latency, ownership, payload, plugin_calls, recovery, scale};
+use crate::{sub_paths, unrelated, wide};
 
 /// A part of the benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Section {
     Ready,
     Scale,
+    Unrelated,
+    Wide,
     SubPaths,
     Recovery,
     Plugins,
@@ -26,6 +28,8 @@ pub(crate) enum Section {
 pub(crate) const SECTIONS: &[Section] = &[
     Section::Ready,
     Section::Scale,
+    Section::Unrelated,
+    Section::Wide,
     Section::SubPaths,
     Section::Recovery,
     Section::Plugins,
@@ -42,6 +46,8 @@ impl Section {
         match self {
             Self::Ready => "ready",
             Self::Scale => "scale",
+            Self::Unrelated => "unrelated",
+            Self::Wide => "wide",
             Self::SubPaths => "sub-paths",
             Self::Recovery => "recovery",
             Self::Plugins => "plugins",
@@ -65,6 +71,8 @@ impl Section {
         match self {
             Self::Ready => latency::measure(report, scratch, sizes).await,
             Self::Scale => scale::measure(report, scratch, sizes).await,
+            Self::Unrelated => unrelated::measure(report, scratch, sizes).await,
+            Self::Wide => wide::measure(report, scratch).await,
             Self::SubPaths => sub_paths::measure(report, scratch).await,
             Self::Recovery => recovery::measure(report, scratch, sizes).await,
             Self::Plugins => plugin_calls::measure(report, scratch),
