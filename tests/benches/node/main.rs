@@ -47,6 +47,7 @@ mod recovery;
 mod report;
 mod scale;
 mod sections;
+mod start;
 mod sub_paths;
 mod unrelated;
 mod wide;

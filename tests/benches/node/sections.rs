@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::options::Sizes;
 use crate::report::Report;
-use crate::{csi_client, csi_serve, hostile, latency, ownership, payload, plugin_calls, recovery, scale};
+use crate::{csi_client, csi_serve, hostile, latency, ownership, payload, plugin_calls, recovery, scale, start};
 use crate::{sub_paths, unrelated, wide};
 
 /// A part of the benchmark.
@@ -16,6 +16,7 @@ pub(crate) enum Section {
     Wide,
     SubPaths,
     Recovery,
+    Start,
     Plugins,
     Payload,
     Hostile,
@@ -32,6 +33,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section::Wide,
     Section::SubPaths,
     Section::Recovery,
+    Section::Start,
     Section::Plugins,
     Section::Payload,
     Section::Hostile,
@@ -50,6 +52,7 @@ impl Section {
             Self::Wide => "wide",
             Self::SubPaths => "sub-paths",
             Self::Recovery => "recovery",
+            Self::Start => "start",
             Self::Plugins => "plugins",
             Self::Payload => "payload",
             Self::Hostile => "hostile",
@@ -75,6 +78,7 @@ impl Section {
             Self::Wide => wide::measure(report, scratch).await,
             Self::SubPaths => sub_paths::measure(report, scratch).await,
             Self::Recovery => recovery::measure(report, scratch, sizes).await,
+            Self::Start => start::measure(report, scratch).await,
             Self::Plugins => plugin_calls::measure(report, scratch),
             Self::Payload => payload::measure(report, scratch, sizes).await,
             Self::Hostile => hostile::measure(report, scratch, sizes).await,
