@@ -4,7 +4,9 @@ use std::path::Path;
 
 use crate::options::Sizes;
 use crate::report::Report;
-use crate::{csi_client, csi_serve, hostile, latency, ownership, payload, plugin_calls, recovery, scale, start};
+use crate::{
+    csi_client, csi_serve, failing, hostile, latency, ownership, payload, plugin_calls, recovery, scale, start,
+};
 use crate::{sub_paths, unrelated, wide};
 
 /// A part of the benchmark.
@@ -23,6 +25,7 @@ pub(crate) enum Section {
     CsiServe,
     CsiClient,
     Ownership,
+    Failing,
 }
 
 /// All of them, in the order of the table: what users wait for comes first.
@@ -40,6 +43,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section::CsiServe,
     Section::CsiClient,
     Section::Ownership,
+    Section::Failing,
 ];
 
 impl Section {
@@ -59,6 +63,7 @@ impl Section {
             Self::CsiServe => "csi-serve",
             Self::CsiClient => "csi-client",
             Self::Ownership => "ownership",
+            Self::Failing => "failing",
         }
     }
 
@@ -67,6 +72,11 @@ impl Section {
         let found = SECTIONS.iter().copied().find(|section| section.name() == name);
         let names: Vec<&str> = SECTIONS.iter().map(|section| section.name()).collect();
         found.ok_or_else(|| format!("there is no section {name:?}, but {}", names.join(", ")))
+    }
+
+    /// It takes minutes whatever the machine, so that it is run only if asked for.
+    pub(crate) fn is_long(self) -> bool {
+        self == Self::Failing
     }
 
     /// Measures it.
@@ -85,6 +95,7 @@ impl Section {
             Self::CsiServe => csi_serve::measure(report, scratch).await,
             Self::CsiClient => csi_client::measure(report, scratch).await,
             Self::Ownership => ownership::measure(report, scratch, sizes),
+            Self::Failing => failing::measure(report, scratch).await,
         }
     }
 }
