@@ -35,6 +35,9 @@ mod csi_serve;
 mod daemon;
 mod failing;
 mod hostile;
+#[allow(dead_code, unreachable_pub, reason = "it is a part of the scenarios' kit")]
+#[path = "../../../host/core/tests/scenarios/kit.rs"]
+mod kit;
 mod latency;
 mod noise;
 mod options;
@@ -49,6 +52,7 @@ mod report;
 mod scale;
 mod sections;
 mod start;
+mod state_machine;
 mod sub_paths;
 mod unrelated;
 mod wide;

@@ -7,7 +7,7 @@ use crate::report::Report;
 use crate::{
     csi_client, csi_serve, failing, hostile, latency, ownership, payload, plugin_calls, recovery, scale, start,
 };
-use crate::{sub_paths, unrelated, wide};
+use crate::{state_machine, sub_paths, unrelated, wide};
 
 /// A part of the benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,7 @@ pub(crate) enum Section {
     Recovery,
     Start,
     Plugins,
+    StateMachine,
     Payload,
     Hostile,
     CsiServe,
@@ -38,6 +39,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section::Recovery,
     Section::Start,
     Section::Plugins,
+    Section::StateMachine,
     Section::Payload,
     Section::Hostile,
     Section::CsiServe,
@@ -58,6 +60,7 @@ impl Section {
             Self::Recovery => "recovery",
             Self::Start => "start",
             Self::Plugins => "plugins",
+            Self::StateMachine => "state-machine",
             Self::Payload => "payload",
             Self::Hostile => "hostile",
             Self::CsiServe => "csi-serve",
@@ -90,6 +93,7 @@ impl Section {
             Self::Recovery => recovery::measure(report, scratch, sizes).await,
             Self::Start => start::measure(report, scratch).await,
             Self::Plugins => plugin_calls::measure(report, scratch),
+            Self::StateMachine => state_machine::measure(report),
             Self::Payload => payload::measure(report, scratch, sizes).await,
             Self::Hostile => hostile::measure(report, scratch, sizes).await,
             Self::CsiServe => csi_serve::measure(report, scratch).await,
