@@ -18,7 +18,7 @@ OUT = $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 PLUGIN_BUILD = $(OUT)/volhost-plugin-build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries build install deb image plugins fixtures demo cluster-demo e2e build-tests test miri bench instructions fuzz lint fmt deny book docs semver semver-baseline clean
+.PHONY: help setup binaries build install deb image plugins fixtures demo cluster-demo e2e build-tests test miri bench profile instructions fuzz lint fmt deny book docs semver semver-baseline clean
 
 help: ## list the commands
 	@echo "volhost: make COMMAND"
@@ -95,6 +95,14 @@ bench: BUILD := -p volhost-plugin-build
 bench: plugins fixtures ## measure a release build and compare with the record: FULL=yes, ONLY=SECTION, CHECK=yes; RECORD=yes replaces it
 	cargo build --release -p volhost -p volhostd -p volhost-controller
 	cargo bench -p volhost-tests --bench node -- $(if $(FULL)$(RECORD),--full) $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record) $(if $(CHECK),--check)
+
+# Frame pointers, by which perf follows the calls.
+PROFILING := RUSTFLAGS="$(RUSTFLAGS) -C force-frame-pointers=yes" cargo
+
+profile: BUILD := -p volhost-plugin-build
+profile: plugins fixtures ## see where the time of 10,000 volumes goes (needs perf); RECORD=yes writes docs/profile.txt
+	$(PROFILING) build --profile profiling -p volhost -p volhostd
+	$(PROFILING) bench --profile profiling -p volhost-tests --bench node -- --profile $(if $(RECORD),--record)
 
 instructions: ## count instructions of state machine and API and compare; RECORD=yes after a change that is meant
 	@cargo bench --quiet --locked -p volhost-core --bench instructions $(if $(RECORD),-- --record)

@@ -11,6 +11,7 @@
 //! | `--only SECTION` | `ONLY=SECTION` | one section alone |
 //! | `--record` | `RECORD=yes` | replaces the record and the table in docs/benchmarks.md; implies `FULL=yes` there |
 //! | `--check` | `CHECK=yes` | the exit status is 1 if a figure got worse by more than its margin |
+//! | `--profile` | | `make profile`: nothing is compared, but 10,000 volumes are mounted under `perf` |
 //!
 //! `VOLHOST_BENCH_CSI_AGAINST` names the command of another CSI driver to compare `csi-serve` with:
 //! FOLDER in it is a folder, and it listens at FOLDER/csi.sock.
@@ -46,6 +47,7 @@ mod ownership;
 mod payload;
 mod plugin_calls;
 mod probe;
+mod profile;
 mod raw;
 mod recovery;
 mod report;
@@ -100,7 +102,11 @@ fn main() -> ExitCode {
         .expect("mount runs");
     assert!(mounted.success(), "no tmpfs can be mounted");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let code = measure(&options, &runtime, scratch.path());
+    let code = if options.profile {
+        runtime.block_on(profile::run(&options, scratch.path()))
+    } else {
+        measure(&options, &runtime, scratch.path())
+    };
     let unmounted = Command::new("umount").arg("--lazy").arg(scratch.path()).status().expect("umount runs");
     assert!(unmounted.success(), "the benchmark's tmpfs cannot be unmounted");
     code

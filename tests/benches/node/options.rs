@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::sections::Section;
 
 /// What is expected after `--`.
-const USAGE: &str = "[--full] [--only SECTION] [--record] [--check]; make bench passes them on";
+const USAGE: &str =
+    "[--full] [--only SECTION] [--record] [--check], or --profile [--record]; make bench and make profile pass them on";
 
 /// What to do.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -14,10 +15,12 @@ pub(crate) struct Options {
     pub full: bool,
     /// One section alone.
     pub only: Option<Section>,
-    /// Replaces the record and the page's table.
+    /// Replaces what is committed: the record and the page's table, or the profile.
     pub record: bool,
     /// Fails if a figure is worse than the recorded one.
     pub check: bool,
+    /// Makes a profile instead.
+    pub profile: bool,
 }
 
 /// How much is measured.
@@ -49,6 +52,7 @@ impl Options {
                 "--full" => options.full = true,
                 "--record" => options.record = true,
                 "--check" => options.check = true,
+                "--profile" => options.profile = true,
                 "--only" => options.only = Some(Section::named(&arguments.next().unwrap_or_default())?),
                 _ => return Err(format!("unknown argument {argument:?}; expected: {USAGE}")),
             }
@@ -57,7 +61,7 @@ impl Options {
             return Err("the record is of one run of all sections: RECORD=yes does not go with ONLY".to_owned());
         }
         if options.record && cfg!(debug_assertions) {
-            return Err("the record is of a release build: use make bench RECORD=yes".to_owned());
+            return Err("the record is of a release build: use make bench, or make profile, with RECORD=yes".to_owned());
         }
         Ok(options)
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use volhost_tests::benchmark::{Comparison, Figure, Machine, Measured, PageError, Run, replace_table, table};
+use volhost_tests::benchmark::{Comparison, Figure, Machine, Measured, PageError, Run, Stacks, replace_table, table};
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -129,4 +129,57 @@ fn a_table_has_figure_bare_figure_ratio_and_aim() {
         "{lines}"
     );
     assert!(lines.contains("| calls | 1,234 | | | |"), "{lines}");
+}
+
+const SCRIPT: &str = "\
+volhost-op
+\tffffffff816bb015 do_move_mount ([kernel.kallsyms])
+\tffffffff81000130 entry_SYSCALL_64_after_hwframe ([kernel.kallsyms])
+\t    55d0c0ffee10 _RNvNtCs1234_14volhost_kernel5linux6attach (/srv/volhostd)
+\t    55d0c0ffee20 _ZN15volhost_runtime6plugin7publish17h0123456789abcdefE (/srv/volhostd)
+
+volhostd
+\t    7f1200001000 malloc (/usr/lib/x86_64-linux-gnu/libc.so.6)
+\t    55d0c0ffee30 _ZN12volhost_core4core4step17h0123456789abcdefE (/srv/volhostd)
+
+volhostd
+\t    7f1300001000 wasm[0]::function[7] (/cache/plugin.elf)
+\t    7f1300002000 wasm[0]::function[5] (/cache/plugin.elf)
+
+volhostd
+\t    55d0c0ffee30 _ZN12volhost_core4core4step17h0123456789abcdefE (/srv/volhostd)
+";
+
+#[test]
+fn a_profile_is_summed_up_by_thread_place_part_and_function() {
+    let stacks = Stacks::parse(SCRIPT, "volhostd");
+    assert_eq!(stacks.len(), 4);
+    let summary = stacks.summary();
+    for line in [
+        "  75.0 %  volhostd",
+        "  25.0 %  volhost-op",
+        "  25.0 %  kernel",
+        "  25.0 %  libc",
+        "  25.0 %  volhost and its libraries",
+        "  25.0 %  plugins, and code without a name",
+        "  50.0 %  state machine",
+        // The kernel's primitives are called from the sandbox: they are a part of their own.
+        "  25.0 %  mounts, folders and checks",
+        "   0.0 %  records",
+        "  25.0 %  plugin code",
+        "  50.0 %  volhost_core::core::step",
+        "  25.0 %  volhost_kernel::linux::attach",
+    ] {
+        assert!(summary.lines().any(|found| found == line), "{line:?} is missing:\n{summary}");
+    }
+    let alone = summary.split("Functions alone:").nth(1).unwrap();
+    assert!(alone.contains("25.0 %  do_move_mount") && !alone.contains("attach"), "{alone}");
+}
+
+#[test]
+fn a_folded_stack_has_the_thread_and_the_outermost_function_first() {
+    let folded = Stacks::parse(SCRIPT, "volhostd").folded();
+    assert!(folded.contains("volhostd;volhost_core::core::step;malloc 1\n"), "{folded}");
+    assert!(folded.contains("volhostd;volhost_core::core::step 1\n"), "{folded}");
+    assert!(folded.contains("volhostd;plugin code 1\n"), "{folded}");
 }
