@@ -63,6 +63,7 @@ use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 
 use volhost_tests::benchmark::Run;
 
@@ -114,7 +115,7 @@ fn main() -> ExitCode {
 
 /// Measures what is asked for, and reports it.
 fn measure(options: &Options, runtime: &tokio::runtime::Runtime, scratch: &Path) -> ExitCode {
-    let sizes = options.sizes();
+    let (begun, sizes) = (Instant::now(), options.sizes());
     let is_wanted = |section: &Section| match options.only {
         Some(only) => *section == only,
         None => options.full || !section.is_long(),
@@ -130,6 +131,6 @@ fn measure(options: &Options, runtime: &tokio::runtime::Runtime, scratch: &Path)
         }
     }
     noise.sample(scratch);
-    let run = Run::of(report.into_figures(), noise.share(), !cfg!(debug_assertions));
+    let run = Run::of(report.into_figures(), noise.share(), begun.elapsed(), !cfg!(debug_assertions));
     outcome::report(&run, options, &failed)
 }

@@ -9,33 +9,35 @@ use crate::report::Times;
 
 /// Mounts of one sample: some milliseconds.
 const MOUNTS: usize = 200;
-/// Samples at each time.
+/// Samples at each moment.
 const SAMPLES: usize = 10;
 
-/// The times of the same work.
+/// The middle time of the same work at each moment.
 #[derive(Debug, Default)]
 pub(crate) struct Noise(Vec<Duration>);
 
 impl Noise {
-    /// Takes some samples more.
+    /// Takes the samples of this moment.
     pub(crate) fn sample(&mut self, scratch: &Path) {
         let folder = tempfile::tempdir_in(scratch).expect("a folder");
         let (root, source) = (folder.path().join("root"), folder.path().join("source"));
         for made in [&root, &source] {
             std::fs::create_dir(made).expect("a folder");
         }
+        let mut took = Vec::new();
         for _ in 0..SAMPLES {
             own_mount(&root);
-            self.0.push(raw::binds(&root, &source, MOUNTS));
+            took.push(raw::binds(&root, &source, MOUNTS));
             raw::unmount_all(&root);
             std::fs::remove_dir_all(&root).expect("the folder is removed");
             std::fs::create_dir(&root).expect("a folder");
         }
+        self.0.push(Times::new(took).median());
     }
 
-    /// By what share the middle one of the times is longer than the shortest.
+    /// By what share the work took longer at most moments than at the best one.
     pub(crate) fn share(&self) -> f64 {
-        let shortest = self.0.iter().min().expect("there are samples").as_secs_f64();
-        Times::new(self.0.clone()).median().as_secs_f64() / shortest - 1.0
+        let best = self.0.iter().min().expect("there are samples").as_secs_f64();
+        Times::new(self.0.clone()).median().as_secs_f64() / best - 1.0
     }
 }

@@ -11,7 +11,7 @@ use crate::options::Options;
 /// Prints the run, writes its file, and compares or records it. `failed` are the sections that
 /// could not be measured.
 pub(crate) fn report(run: &Run, options: &Options, failed: &[&str]) -> ExitCode {
-    println!("\n{}, noise {:.0} %\n\n{}", run.machine, 100.0 * run.noise, table(run));
+    println!("\n{}; {} s, noise {:.0} %\n\n{}", run.machine, run.seconds, 100.0 * run.noise, table(run));
     let missed: Vec<&str> = run.figures.iter().filter(|figure| figure.misses_aim()).map(|figure| figure.id()).collect();
     if !missed.is_empty() {
         println!("Aims missed: {}.", missed.join(", "));

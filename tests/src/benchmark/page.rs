@@ -48,8 +48,9 @@ pub fn table(run: &Run) -> String {
 pub fn replace_table(page: &str, run: &Run) -> Result<String, PageError> {
     let (before, rest) = page.split_once(BEGIN).ok_or(PageError)?;
     let (_, after) = rest.split_once(END).ok_or(PageError)?;
-    let Run { commit, date, machine, noise, release, .. } = run;
+    let Run { commit, date, machine, noise, seconds, release, .. } = run;
     let build = if *release { "release" } else { "development" };
-    let source = format!("Commit {commit}, {build} build, {date}.\n{machine}.\nNoise {:.0} %.\n", 100.0 * noise);
+    let noise = 100.0 * noise;
+    let source = format!("Commit {commit}, {build} build, {date}, in {seconds} s, noise {noise:.0} %.\n{machine}.\n");
     Ok(format!("{before}{BEGIN}\n{source}\n{}{END}{after}", table(run)))
 }

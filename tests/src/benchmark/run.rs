@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,9 +21,11 @@ pub struct Run {
     pub machine: Machine,
     /// The program was built for release.
     pub release: bool,
-    /// By what share the same work took longer than the fastest time, in the middle of many times
-    /// throughout the run: what else the machine did.
+    /// By what share the same work took longer at most moments of the run than at the best one: what
+    /// else the machine did.
     pub noise: f64,
+    /// How long the run took, in seconds.
+    pub seconds: u64,
     /// The figures, in the order of the table.
     pub figures: Vec<Figure>,
 }
@@ -38,13 +41,14 @@ pub enum RunError {
 
 impl Run {
     /// A run of this checkout on this machine.
-    pub fn of(figures: Vec<Figure>, noise: f64, release: bool) -> Self {
+    pub fn of(figures: Vec<Figure>, noise: f64, took: Duration, release: bool) -> Self {
         Self {
             commit: output("git", &["describe", "--always", "--dirty", "--abbrev=10"]),
             date: output("date", &["--utc", "+%F"]),
             machine: Machine::this(),
             release,
             noise,
+            seconds: took.as_secs(),
             figures,
         }
     }

@@ -1,8 +1,10 @@
-//! The figures of the benchmark: how they are compared and shown.
+//! The figures of the benchmark: how they are compared, and that docs/benchmarks.md shows the
+//! recorded ones.
 
 use std::fs;
 use std::time::Duration;
 
+use volhost_tests::artifacts::workspace;
 use volhost_tests::benchmark::{Comparison, Figure, Machine, Measured, PageError, Run, Stacks, replace_table, table};
 
 fn ms(ms: u64) -> Duration {
@@ -13,7 +15,7 @@ fn ms(ms: u64) -> Duration {
 fn run(cpu: &str, noise: f64, figures: Vec<Figure>) -> Run {
     let machine = Machine { cpu: cpu.to_owned(), processors: 2, kernel: "6.18".to_owned(), rustc: "1.95".to_owned() };
     let (commit, date) = ("0123456789".to_owned(), "2026-01-02".to_owned());
-    Run { commit, date, machine, release: true, noise, figures }
+    Run { commit, date, machine, release: true, noise, seconds: 200, figures }
 }
 
 fn time(ms_of: u64) -> Figure {
@@ -28,6 +30,19 @@ fn compared(now: Figure, recorded: Figure) -> (usize, usize, usize) {
 }
 
 #[test]
+fn the_page_shows_the_recorded_run() {
+    let page = fs::read_to_string(workspace().join("docs/benchmarks.md")).unwrap();
+    if !Run::recorded_file().exists() {
+        assert!(!page.contains("| what | figure |"), "docs/benchmarks.md has figures, but no run is recorded");
+        return;
+    }
+    let recorded = Run::read(&Run::recorded_file()).unwrap();
+    assert!(recorded.release, "the recorded run is not of a release build");
+    let shown = replace_table(&page, &recorded).unwrap();
+    assert!(page == shown, "docs/benchmarks.md was edited: its table is written by make bench RECORD=yes");
+}
+
+#[test]
 fn a_page_without_the_place_of_the_table_is_refused() {
     assert_eq!(replace_table("# Measurements\n", &run("a", 0.0, vec![])), Err(PageError));
 }
@@ -39,7 +54,7 @@ fn a_recorded_table_is_replaced_and_the_text_around_it_stays() {
     let first = replace_table(&page, &run("a", 0.0, vec![time(1)])).unwrap();
     let second = replace_table(&first, &run("a", 0.1, vec![time(2)])).unwrap();
     assert!(second.starts_with("before\n\n<!--") && second.ends_with("-->\n\nafter\n"), "{second}");
-    assert!(second.contains("| pod ready | 2.00 ms | | | |\n") && second.contains("Noise 10 %"), "{second}");
+    assert!(second.contains("| pod ready | 2.00 ms | | | |\n") && second.contains("noise 10 %"), "{second}");
     assert!(!second.contains("old") && !second.contains("1.00 ms"), "{second}");
 }
 
