@@ -91,18 +91,21 @@ miri: ## run the unit tests of model and core under miri (needs nightly Rust wit
 	@$(MIRI) --version >/dev/null 2>&1 || { echo "miri is missing: rustup toolchain install nightly --component miri,rust-src" >&2; exit 1; }
 	$(MIRI) test -p volhost-model -p volhost-core --lib
 
+# The programs and the benchmark, built by one choice of packages so that dependencies are compiled once.
+BENCHED := -p volhost -p volhostd -p volhost-tests
+
 bench: BUILD := -p volhost-plugin-build
 bench: plugins fixtures ## measure a release build and compare with the record: FULL=yes, ONLY=SECTION, CHECK=yes; RECORD=yes replaces it
-	cargo build --release -p volhost -p volhostd -p volhost-controller
-	cargo bench -p volhost-tests --bench node -- $(if $(FULL)$(RECORD),--full) $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record) $(if $(CHECK),--check)
+	cargo build --release $(BENCHED) --bin volhost --bin volhostd --bench node
+	cargo bench $(BENCHED) --bench node -- $(if $(FULL)$(RECORD),--full) $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record) $(if $(CHECK),--check)
 
 # Frame pointers, by which perf follows the calls.
 PROFILING := RUSTFLAGS="$(RUSTFLAGS) -C force-frame-pointers=yes" cargo
 
 profile: BUILD := -p volhost-plugin-build
 profile: plugins fixtures ## see where the time of 10,000 volumes goes (needs perf); RECORD=yes writes docs/profile.txt
-	$(PROFILING) build --profile profiling -p volhost -p volhostd
-	$(PROFILING) bench --profile profiling -p volhost-tests --bench node -- --profile $(if $(RECORD),--record)
+	$(PROFILING) build --profile profiling $(BENCHED) --bin volhost --bin volhostd --bench node
+	$(PROFILING) bench --profile profiling $(BENCHED) --bench node -- --profile $(if $(RECORD),--record)
 
 instructions: ## count instructions of state machine and API and compare; RECORD=yes after a change that is meant
 	@cargo bench --quiet --locked -p volhost-core --bench instructions $(if $(RECORD),-- --record)
