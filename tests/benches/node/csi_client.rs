@@ -135,7 +135,7 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
     let figure = Figure::new("csi-client-publish", what, adapted_pairs.median());
     report.add(figure.beside("a bare client", pairs.median()).aim_ratio(1.3));
     report.add(tail("csi-client-publish", what, adapted_pairs.p99()).beside("a bare client", pairs.p99()));
-    let what = "NodeGetVolumeStats likewise";
+    let what = "the same: NodeGetVolumeStats";
     let figure = Figure::new("csi-client-stats", what, adapted_stats.median());
     report.add(figure.beside("a bare client", stats.median()));
     report.add(tail("csi-client-stats", what, adapted_stats.p99()).beside("a bare client", stats.p99()));

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use volhost_tests::artifacts;
-use volhost_tests::benchmark::{Figure, Measured};
+use volhost_tests::benchmark::{Figure, Measured, number};
 
 use crate::daemon::{Cpu, Daemon};
 use crate::probe::pod;
@@ -70,8 +70,11 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
     for ((missing, daemon), before) in MISSING.iter().zip(daemons).zip(before) {
         let Missing { id, what, .. } = missing;
         let used = Measured::percent_of_core((daemon.cpu() - before).all(), WATCHED);
-        let figure =
-            Figure::new(format!("failing-{id}-cpu"), format!("{PODS} pods without their {what}, at rest"), used);
+        let figure = Figure::new(
+            format!("failing-{id}-cpu"),
+            format!("{} pods without their {what}, at rest", number(PODS)),
+            used,
+        );
         report.add(figure.aim(Measured::percent(0.5)));
         let memory = Measured::mebibytes(daemon.memory_mib());
         report.add(Figure::new(format!("failing-{id}-memory"), "resident memory of that daemon", memory));

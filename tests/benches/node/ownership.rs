@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use volhost_kernel::{IdMap, IdRange, Kernel, LinuxKernel, Ownership, OwnershipPolicy, OwnershipRequest, Propagation};
 use volhost_process::linux_kernel;
-use volhost_tests::benchmark::Figure;
+use volhost_tests::benchmark::{Figure, number};
 
 use crate::options::Sizes;
 use crate::report::Report;
@@ -101,7 +101,7 @@ fn on(report: &mut Report, kernel: &LinuxKernel, base: &Path, fs: &str, files: u
 
     let id = |name: &str| format!("ownership-{fs}-{files}{name}");
     let beside = "`chown -R` and `chmod -R`";
-    let what = format!("group given to {files} files on {fs}, a thread a processor");
+    let what = format!("group given to {} files on {fs}, a thread a processor", number(files));
     report.add(Figure::new(id(""), what, all).beside(beside, commands).aim_ratio(1.0 / 4.0));
     report.add(Figure::new(id("-one-thread"), "the same, one thread", one).beside(beside, commands));
     report.add(Figure::new(id("-unchanged"), "the same, nothing to change", again).beside(beside, commands));

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use volhost_tests::benchmark::Figure;
+use volhost_tests::benchmark::{Figure, number};
 
 use crate::daemon::Daemon;
 use crate::options::Sizes;
@@ -81,9 +81,9 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path, sizes: &Sizes) 
         }
         daemon.remove(&first).await;
         let (published, updated) = (Times::new(published), Times::new(updated));
-        let what = format!("config map of {keys} keys published: API call to ready");
+        let what = format!("config map, keys: {}; published: API call to ready", number(keys));
         report.add(Figure::new(format!("config-map-{keys}-published"), what, published.median()));
-        let what = format!("the same updated: manifest renamed to file read, {keys} keys");
+        let what = "the same updated: manifest renamed to file read";
         report.add(Figure::new(format!("config-map-{keys}-updated"), what, updated.median()));
     }
 
@@ -105,10 +105,10 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path, sizes: &Sizes) 
         wait_for(&shown(folder, uid), "second");
         reached.push(begun.elapsed());
     }
-    let what = format!("one config map of 10 keys published under {pods} pods of one request");
+    let what = format!("one config map of 10 keys published under {} pods of one request", number(pods));
     report.add(Figure::new(format!("config-map-{pods}-pods-published"), what, published));
     let last = *reached.iter().max().expect("there are pods");
-    let what = format!("the same updated: until the last of {pods} pods has it");
+    let what = "the same updated: until the last pod has it";
     report.add(Figure::new(format!("config-map-{pods}-pods-updated"), what, last).aim(Duration::from_secs(1)));
     daemon.drain().await;
     daemon.end().await;

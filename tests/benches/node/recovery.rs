@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use volhost_kernel::Kernel;
 use volhost_process::linux_kernel;
-use volhost_tests::benchmark::{Figure, Measured};
+use volhost_tests::benchmark::{Figure, Measured, number};
 
 use crate::daemon::Daemon;
 use crate::options::Sizes;
@@ -44,7 +44,8 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path, sizes: &Sizes) 
         assert!(daemon.operations() == 0.0, "what is mounted is mounted again");
     }
     let [bare, serves, known] = [bare, serves, known].map(|times| Times::new(times).median());
-    let what = format!("killed with {volumes} volumes of {} pods, and started again: until it serves", uids.len());
+    let (all, pods) = (number(volumes), number(uids.len()));
+    let what = format!("killed with {all} volumes of {pods} pods, and started again: until it serves");
     let figure = Figure::new(format!("recovery-{volumes}"), what, serves).beside("statmount of them all", bare);
     report.add(figure.aim(Duration::from_millis(150)));
     let what = "the same: until it has answered for each pod, a call each, that it is mounted";

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use volhost_tests::benchmark::{Figure, Measured};
+use volhost_tests::benchmark::{Figure, Measured, number};
 
 use crate::daemon::{Cpu, Daemon};
 use crate::latency::own_mount;
@@ -111,7 +111,7 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path, sizes: &Sizes) 
     let begun = Instant::now();
     daemon.drain().await;
     let drained = each(begun.elapsed(), sizes.mounts);
-    let what = format!("drain of {} volumes, for one", sizes.mounts);
+    let what = format!("drain of {} volumes, for one", number(sizes.mounts));
     let figure = Figure::new(format!("drain-{}", sizes.mounts), what, drained);
     report.add(figure.beside("a bare loop with umount2", each(bare_unmounts, COMPARED)));
     daemon.end().await;
@@ -121,7 +121,8 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path, sizes: &Sizes) 
 fn curve(report: &mut Report, reached: &Reached) {
     let volumes = reached.volumes;
     let (count, took) = reached.last;
-    let figure = Figure::new(format!("cost-{volumes}"), format!("a volume more among {volumes}"), each(took, count));
+    let figure =
+        Figure::new(format!("cost-{volumes}"), format!("a volume more among {}", number(volumes)), each(took, count));
     // The first thousand are what more of them are compared with.
     let first = report.value_of("cost-1000");
     report.add(match first {
@@ -129,13 +130,14 @@ fn curve(report: &mut Report, reached: &Reached) {
         None => figure,
     });
     let memory = Measured::mebibytes(reached.memory);
-    let figure = Figure::new(format!("memory-{volumes}"), format!("resident memory with {volumes} volumes"), memory);
+    let figure =
+        Figure::new(format!("memory-{volumes}"), format!("resident memory with {} volumes", number(volumes)), memory);
     report.add(if volumes == COMPARED { figure.aim(Measured::mebibytes(40.0)) } else { figure });
 }
 
 fn speed(report: &mut Report, reached: &Reached, bare: Duration) {
     let rate = |time: Duration| Measured::per_second(COMPARED as f64 / time.as_secs_f64());
-    let what = format!("{COMPARED} bind volumes of {} pods", COMPARED / VOLUMES_A_POD);
+    let what = format!("{} bind volumes of {} pods", number(COMPARED), number(COMPARED / VOLUMES_A_POD));
     let figure = Figure::new(format!("bind-{COMPARED}-rate"), what, rate(reached.wall));
     report.add(figure.beside("a bare loop", rate(bare)).aim_ratio(0.5));
 }
@@ -161,7 +163,7 @@ async fn idle(report: &mut Report, daemon: &Daemon, time: Duration) {
     let before = daemon.cpu();
     tokio::time::sleep(time).await;
     let used = (daemon.cpu() - before).all();
-    let (id, what) = (format!("idle-{COMPARED}-cpu"), format!("idle with {COMPARED} volumes"));
+    let (id, what) = (format!("idle-{COMPARED}-cpu"), format!("idle with {} volumes", number(COMPARED)));
     let figure = Figure::new(id, what, Measured::percent_of_core(used, time));
     report.add(figure.aim(Measured::percent(0.5)));
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use volhost_core::{Config, Core, CoreCommand, DesiredPod, Event, OperationReport};
-use volhost_tests::benchmark::Figure;
+use volhost_tests::benchmark::{Figure, number};
 
 use crate::kit;
 use crate::report::Report;
@@ -45,6 +45,6 @@ pub(crate) fn measure(report: &mut Report) {
         took += begun.elapsed();
         assert_eq!(ended, VOLUMES, "a volume is one operation");
     }
-    let what = format!("state machine alone: a volume of {VOLUMES} of a pod, to the end of {PODS} pods");
+    let what = format!("state machine alone: a volume, of {} pods of {VOLUMES}", number(PODS));
     report.add(Figure::new("state-machine-volume", what, took.div_f64((PODS * VOLUMES) as f64)));
 }

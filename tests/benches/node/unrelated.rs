@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use volhost_tests::benchmark::Figure;
+use volhost_tests::benchmark::{Figure, number};
 
 use crate::daemon::{Api, Daemon};
 use crate::options::Sizes;
@@ -45,7 +45,7 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path, sizes: &Sizes) 
     daemon.end().await;
 
     let id = format!("unrelated-{}", sizes.mounts);
-    let what = format!("pod of one volume ready while {} others are mounted", sizes.mounts);
+    let what = format!("pod of one volume ready while {} others are mounted", number(sizes.mounts));
     report.add(Figure::new(&id, &what, beside.median()).beside("alone", alone.median()));
     let figure = tail(&id, &what, beside.p99()).beside("alone", alone.p99());
     report.add(figure.aim(Duration::from_millis(5)));

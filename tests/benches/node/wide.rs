@@ -34,7 +34,7 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
         let bare = Times::new(raw::wide_pods(&bare_root, &source, volumes, rounds)).median();
         raw::unmount_all(&bare_root);
         let each = Times::new(ready).median().div_f64(volumes as f64);
-        let what = format!("pod of {volumes} bind volumes: API call to ready, for one volume");
+        let what = format!("API call to ready of a pod's bind volumes, for one of {volumes}");
         let figure = Figure::new(format!("wide-{volumes}"), what, each);
         report.add(figure.beside("a bare loop", bare.div_f64(volumes as f64)));
     }

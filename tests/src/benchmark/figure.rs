@@ -127,20 +127,24 @@ impl fmt::Display for Measured {
             Unit::Microseconds if value < 1e4 => write!(f, "{:.2} ms", value / 1e3),
             Unit::Microseconds if value < 1e6 => write!(f, "{:.0} ms", value / 1e3),
             Unit::Microseconds => write!(f, "{:.2} s", value / 1e6),
-            Unit::PerSecond => write!(f, "{} a second", with_commas(value)),
+            Unit::PerSecond => write!(f, "{} a second", in_groups(&format!("{value:.0}"))),
             Unit::Mebibytes => write!(f, "{value:.1} MiB"),
             Unit::PercentOfCore => write!(f, "{value:.2} % of a core"),
-            Unit::Count => f.write_str(&with_commas(value)),
+            Unit::Count => f.write_str(&in_groups(&format!("{value:.0}"))),
         }
     }
 }
 
-/// A whole number in groups of three digits.
-fn with_commas(value: f64) -> String {
-    let digits = format!("{value:.0}");
+/// A number of things, for people: in groups of three digits.
+pub fn number(count: usize) -> String {
+    in_groups(&count.to_string())
+}
+
+/// Digits in groups of three.
+fn in_groups(digits: &str) -> String {
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

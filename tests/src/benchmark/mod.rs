@@ -9,7 +9,7 @@ mod run;
 mod stacks;
 
 pub use comparison::{Change, Comparison};
-pub use figure::{Aim, Bare, Better, Figure, Measured, Unit};
+pub use figure::{Aim, Bare, Better, Figure, Measured, Unit, number};
 pub use machine::Machine;
 pub use page::{PageError, replace_table, table};
 pub use run::{Run, RunError};
