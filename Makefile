@@ -18,7 +18,7 @@ OUT = $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 PLUGIN_BUILD = $(OUT)/volhost-plugin-build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries build install deb image plugins fixtures demo cluster-demo e2e build-tests test miri bench bench-kubernetes instructions fuzz lint fmt deny book docs semver semver-baseline clean
+.PHONY: help setup binaries build install deb image plugins fixtures demo cluster-demo e2e build-tests test miri bench bench-kubernetes profile instructions fuzz lint fmt deny book docs semver semver-baseline clean
 
 help: ## list the commands
 	@echo "volhost: make COMMAND"
@@ -91,11 +91,21 @@ miri: ## run the unit tests of model and core under miri (needs nightly Rust wit
 	@$(MIRI) --version >/dev/null 2>&1 || { echo "miri is missing: rustup toolchain install nightly --component miri,rust-src" >&2; exit 1; }
 	$(MIRI) test -p volhost-model -p volhost-core --lib
 
+# The programs and the benchmark, built by one choice of packages so that dependencies are compiled once.
+BENCHED := -p volhost -p volhostd -p volhost-tests
+
 bench: BUILD := -p volhost-plugin-build
-bench: plugins fixtures ## run the benchmarks on a release build
-	cargo build --release -p volhost -p volhostd -p volhost-controller
-	cargo bench -p volhost-tests
-	FILES=$${FILES:-1000000} cargo bench -p volhost-kernel --bench ownership
+bench: plugins fixtures ## measure a release build and compare with the record: FULL=yes, ONLY=SECTION, CHECK=yes; RECORD=yes replaces it
+	cargo build --release $(BENCHED) --bin volhost --bin volhostd --bench node
+	cargo bench $(BENCHED) --bench node -- $(if $(FULL)$(RECORD),--full) $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record) $(if $(CHECK),--check)
+
+# Frame pointers, by which perf follows the calls.
+PROFILING := RUSTFLAGS="$(RUSTFLAGS) -C force-frame-pointers=yes" cargo
+
+profile: BUILD := -p volhost-plugin-build
+profile: plugins fixtures ## see where the time of 10,000 volumes goes (needs perf); RECORD=yes writes docs/profile.txt
+	$(PROFILING) build --profile profiling $(BENCHED) --bin volhost --bin volhostd --bench node
+	$(PROFILING) bench --profile profiling $(BENCHED) --bench node -- --profile $(if $(RECORD),--record)
 
 bench-kubernetes: PROFILE := release
 bench-kubernetes: BUILD += -p volhost-tests

@@ -18,15 +18,17 @@ use volhost_proto::csi::{
     NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
 };
 use volhost_tests::artifacts;
+use volhost_tests::benchmark::Figure;
 use volhost_tests::loop_devices::LoopDevices;
 use volhost_tests::wait::eventually;
 
 use crate::csi_adapter::Adapter;
-use crate::report::{Report, Times, us};
-use crate::setting;
+use crate::report::{Report, Times, tail};
+
+/// How many times each call is timed.
+const ROUNDS: usize = 500;
 
 pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
-    let rounds = setting("VOLHOST_BENCH_CSI_CALLS", 500);
     let folder = tempfile::tempdir_in(scratch).expect("a folder");
     let _devices = LoopDevices::below(folder.path());
     let [images, staging, pods] = ["images", "staging", "pods"].map(|name| folder.path().join(name));
@@ -106,7 +108,7 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
     };
     let (mut pairs, mut stats) = (Vec::new(), Vec::new());
     let (mut adapted_pairs, mut adapted_stats) = (Vec::new(), Vec::new());
-    for _ in 0..rounds {
+    for _ in 0..ROUNDS {
         let begun = Instant::now();
         node.node_publish_volume(publish.clone()).await.expect("it is published");
         let published = begun.elapsed();
@@ -129,19 +131,12 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
     driver.wait().expect("it can be waited for");
     let (pairs, stats) = (Times::new(pairs), Times::new(stats));
     let (adapted_pairs, adapted_stats) = (Times::new(adapted_pairs), Times::new(adapted_stats));
-    for (what, adapted, bare) in
-        [("NodePublish and NodeUnpublish", &adapted_pairs, &pairs), ("NodeGetVolumeStats", &adapted_stats, &stats)]
-    {
-        report.add(
-            format!("{what} of that driver through the plugin `csi` ({rounds} of each): median, p99"),
-            format!("{}, {}", us(adapted.median()), us(adapted.quantile(0.99))),
-            format!(
-                "a bare client {}, {}: {:.1} x, {} a call more",
-                us(bare.median()),
-                us(bare.quantile(0.99)),
-                adapted.median().as_secs_f64() / bare.median().as_secs_f64(),
-                us(adapted.median().saturating_sub(bare.median()))
-            ),
-        );
-    }
+    let what = "NodePublish and NodeUnpublish of that driver through the plugin `csi`";
+    let figure = Figure::new("csi-client-publish", what, adapted_pairs.median());
+    report.add(figure.beside("a bare client", pairs.median()).aim_ratio(1.3));
+    report.add(tail("csi-client-publish", what, adapted_pairs.p99()).beside("a bare client", pairs.p99()));
+    let what = "the same: NodeGetVolumeStats";
+    let figure = Figure::new("csi-client-stats", what, adapted_stats.median());
+    report.add(figure.beside("a bare client", stats.median()));
+    report.add(tail("csi-client-stats", what, adapted_stats.p99()).beside("a bare client", stats.p99()));
 }

@@ -17,15 +17,17 @@ use volhost_proto::csi::{
     NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
 };
 use volhost_tests::artifacts;
+use volhost_tests::benchmark::Figure;
 use volhost_tests::loop_devices::LoopDevices;
 use volhost_tests::wait::eventually;
 
-use crate::report::{Report, Times, us};
-use crate::setting;
+use crate::report::{Report, Times, tail};
 
 /// The command of another driver. FOLDER in it is replaced by a folder of its own; it listens at
 /// FOLDER/csi.sock.
 const AGAINST: &str = "VOLHOST_BENCH_CSI_AGAINST";
+/// How many times a volume is published in all.
+const CALLS: usize = 500;
 /// How many times a volume is published for each time that it is staged.
 const PUBLISHED_A_STAGE: usize = 10;
 
@@ -166,17 +168,7 @@ impl Driven {
     }
 }
 
-fn both(times: &Times) -> String {
-    format!("{}, {}", us(times.median()), us(times.quantile(0.99)))
-}
-
-/// How much longer the other driver takes, at this share of all.
-fn ratio(ours: &Times, theirs: &Times, share: f64) -> f64 {
-    theirs.quantile(share).as_secs_f64() / ours.quantile(share).as_secs_f64()
-}
-
 pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
-    let calls = setting("VOLHOST_BENCH_CSI_CALLS", 500);
     let folder = tempfile::tempdir_in(scratch).expect("a folder");
     let _devices = LoopDevices::below(folder.path());
     let [own, others] = ["volhost", "other"].map(|name| folder.path().join(name));
@@ -188,7 +180,7 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
         all.push(Driven::start("the other driver", &others, other(&against, &others)).await);
     }
     // In turn, so that whatever else the machine does slows each of them.
-    for _ in 0..calls.div_ceil(PUBLISHED_A_STAGE) {
+    for _ in 0..CALLS.div_ceil(PUBLISHED_A_STAGE) {
         for driven in &mut all {
             driven.round(PUBLISHED_A_STAGE).await;
         }
@@ -199,23 +191,19 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
     }
     let mut figures = figures.into_iter();
     let Some([asked, staged, published]) = figures.next() else { return };
-    report.add(
-        format!("csi-serve with `loop`: NodePublish and NodeUnpublish ({calls} of each): median, p99"),
-        both(&published),
-        format!("a call that does nothing {}: socket and gRPC alone", both(&asked)),
-    );
-    report.add(
-        "the same: NodeStage and NodeUnstage",
-        both(&staged),
-        "a loop device, a check and a mount of ext4, and back",
-    );
-    for [asked, others_staged, others_published] in figures {
-        let (median, slowest) = (ratio(&published, &others_published, 0.5), ratio(&published, &others_published, 0.99));
-        report.add(
-            "the other driver, in turn: NodePublish and NodeUnpublish",
-            both(&others_published),
-            format!("{median:.1} x and {slowest:.1} x what csi-serve takes; a call that does nothing {}", both(&asked)),
-        );
-        report.add("the same: NodeStage and NodeUnstage", both(&others_staged), "what it does then is its own affair");
+    let what = "`csi-serve` with `loop`: NodePublish and NodeUnpublish";
+    let figure = Figure::new("csi-serve-publish", what, published.median());
+    report.add(figure.beside("a call that does nothing", asked.median()).aim(Duration::from_micros(300)));
+    report.add(tail("csi-serve-publish", what, published.p99()).beside("a call that does nothing", asked.p99()));
+    let what = "the same: NodeStage and NodeUnstage, which mount and check ext4";
+    report.add_times("csi-serve-stage", what, &staged);
+    for [_, others_staged, others_published] in figures {
+        let (id, what) = ("csi-serve-against-publish", "the same in turn with another driver");
+        let figure = Figure::new(id, what, published.median()).beside("the other driver", others_published.median());
+        report.add(figure.aim_ratio(1.0 / 20.0));
+        report.add(tail(id, what, published.p99()).beside("the other driver", others_published.p99()));
+        let what = "NodeStage and NodeUnstage in turn with another driver, which may do less";
+        let figure = Figure::new("csi-serve-against-stage", what, staged.median());
+        report.add(figure.beside("the other driver", others_staged.median()));
     }
 }

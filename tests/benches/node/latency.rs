@@ -1,12 +1,14 @@
 //! From the API call to a pod's three volumes ready: emptyDir, tmpfs, hostPath.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use volhost_tests::benchmark::{Figure, Measured};
 
 use crate::daemon::Daemon;
+use crate::options::Sizes;
 use crate::raw;
-use crate::report::{Report, Times, us};
-use crate::setting;
+use crate::report::{Report, Times, tail};
 
 fn manifest(pod: usize, source: &str) -> String {
     // Without line breaks, as programs send it.
@@ -20,8 +22,7 @@ fn manifest(pod: usize, source: &str) -> String {
     text.replace('\n', "")
 }
 
-pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
-    let pods = setting("VOLHOST_BENCH_PODS", 300);
+pub(crate) async fn measure(report: &mut Report, scratch: &Path, sizes: &Sizes) {
     let folder = tempfile::tempdir_in(scratch).expect("a folder");
     let source = folder.path().join("source");
     std::fs::create_dir(&source).expect("a folder");
@@ -29,7 +30,7 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
     let bare_root = folder.path().join("bare");
     std::fs::create_dir(&bare_root).expect("a folder");
     own_mount(&bare_root);
-    let bare = Times::new(raw::pods(&bare_root, &source, pods));
+    let bare = Times::new(raw::pods(&bare_root, &source, sizes.pods));
     raw::unmount_all(&bare_root);
 
     let mut daemon = Daemon::start(folder.path()).await;
@@ -37,7 +38,7 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
     let mut asked = Vec::new();
     let mut ready = Vec::new();
     let mut gone = Vec::new();
-    for pod in 0..pods {
+    for pod in 0..sizes.pods {
         let text = manifest(pod, &source.display().to_string());
         let begun = Instant::now();
         daemon.ask().await;
@@ -50,24 +51,16 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
         gone.push(begun.elapsed());
     }
     daemon.drain().await;
-    daemon.end();
+    daemon.end().await;
     let (asked, ready, gone) = (Times::new(asked), Times::new(ready), Times::new(gone));
-    report.add(
-        "API call that only asks: median, p99",
-        format!("{}, {}", us(asked.median()), us(asked.quantile(0.99))),
-        "one of them is in the next line, two in the one after it",
-    );
-    report.add(
-        format!("API call to a pod's three volumes ready ({pods} pods, one after another): median, p99"),
-        format!("{}, {}", us(ready.median()), us(ready.quantile(0.99))),
-        format!("bare system calls {}, {}", us(bare.median()), us(bare.quantile(0.99))),
-    );
-    report.add(
-        "pod removed to nothing left: median, p99",
-        format!("{}, {}", us(gone.median()), us(gone.quantile(0.99))),
-        "",
-    );
-    report.add("resident memory with no volume", format!("{empty:.1} MiB"), "aim: under 40");
+    let what = "pod of 3 volumes: API call to ready";
+    let figure = Figure::new("ready-3-volumes", what, ready.median()).beside("bare system calls", bare.median());
+    report.add(figure.aim(Duration::from_micros(300)));
+    report.add(tail("ready-3-volumes", what, ready.p99()).beside("bare system calls", bare.p99()));
+    report.add_times("gone-3-volumes", "the same pod removed: two API calls to nothing left", &gone);
+    report.add_times("api-call", "API call that only asks, one of which is part of ready", &asked);
+    let figure = Figure::new("memory-0", "resident memory with no volume", Measured::mebibytes(empty));
+    report.add(figure.aim(Measured::mebibytes(15.0)));
 }
 
 /// Makes a folder a mount of its own, as volhost does with its root folder.

@@ -1,13 +1,15 @@
-//! Config maps: how long one of 1, 100 and 1,000 keys takes to be set up, and to reach a running
+//! Config maps: how long one of 1, 100 and 1,000 keys takes to be published, and to reach a running
 //! pod when it changes; and one that changes under many pods at once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use volhost_tests::benchmark::{Figure, number};
+
 use crate::daemon::Daemon;
-use crate::report::{Report, Times, us};
-use crate::setting;
+use crate::options::Sizes;
+use crate::report::{Report, Times};
 
 /// How often each figure of one pod is taken.
 const ROUNDS: usize = 20;
@@ -47,7 +49,7 @@ fn wait_for(file: &Path, value: &str) {
     }
 }
 
-pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
+pub(crate) async fn measure(report: &mut Report, scratch: &Path, sizes: &Sizes) {
     let folder = tempfile::tempdir_in(scratch).expect("a folder");
     let folder = folder.path();
     let mut daemon = Daemon::start(folder).await;
@@ -59,13 +61,13 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
         // The first pod waits until the daemon has read the manifest; it is not timed.
         let first = daemon.add(pod(&format!("first-{keys}"), &map)).await.remove(0);
         daemon.wait_mounted(&first).await;
-        let mut set_up = Vec::new();
+        let mut published = Vec::new();
         for round in 0..ROUNDS {
             let text = pod(&format!("pod-{keys}-{round}"), &map);
             let begun = Instant::now();
             let uid = daemon.add(text).await.remove(0);
             daemon.wait_mounted(&uid).await;
-            set_up.push(begun.elapsed());
+            published.push(begun.elapsed());
             daemon.remove(&uid).await;
         }
         let mut updated = Vec::new();
@@ -78,20 +80,14 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
             updated.push(begun.elapsed());
         }
         daemon.remove(&first).await;
-        let (set_up, updated) = (Times::new(set_up), Times::new(updated));
-        report.add(
-            format!("config map of {keys} keys set up: median, p99"),
-            format!("{}, {}", us(set_up.median()), us(set_up.quantile(0.99))),
-            "API call to ready",
-        );
-        report.add(
-            format!("config map of {keys} keys updated: median, p99"),
-            format!("{}, {}", us(updated.median()), us(updated.quantile(0.99))),
-            "manifest renamed to file read",
-        );
+        let (published, updated) = (Times::new(published), Times::new(updated));
+        let what = format!("config map, keys: {}; published: API call to ready", number(keys));
+        report.add(Figure::new(format!("config-map-{keys}-published"), what, published.median()));
+        let what = "the same updated: manifest renamed to file read";
+        report.add(Figure::new(format!("config-map-{keys}-updated"), what, updated.median()));
     }
 
-    let pods = setting("VOLHOST_BENCH_PAYLOAD_PODS", 1000);
+    let pods = sizes.payload_pods;
     put(&manifests, "shared.json", &config_map("shared", 10, "first"));
     let first = daemon.add(pod("shared-first", "shared")).await.remove(0);
     daemon.wait_mounted(&first).await;
@@ -101,7 +97,7 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
     for uid in &uids {
         daemon.wait_mounted(uid).await;
     }
-    let set_up = begun.elapsed();
+    let published = begun.elapsed();
     let begun = Instant::now();
     put(&manifests, "shared.json", &config_map("shared", 10, "second"));
     let mut reached = Vec::new();
@@ -109,16 +105,11 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
         wait_for(&shown(folder, uid), "second");
         reached.push(begun.elapsed());
     }
-    report.add(
-        format!("one config map of 10 keys under {pods} pods: set up"),
-        format!("{:.2} s", set_up.as_secs_f64()),
-        "all pods in one request",
-    );
-    report.add(
-        format!("updated: the last of {pods} pods"),
-        format!("{:.2} s", reached.iter().max().expect("there are pods").as_secs_f64()),
-        "aim: within 1 s",
-    );
+    let what = format!("one config map of 10 keys published under {} pods of one request", number(pods));
+    report.add(Figure::new(format!("config-map-{pods}-pods-published"), what, published));
+    let last = *reached.iter().max().expect("there are pods");
+    let what = "the same updated: until the last pod has it";
+    report.add(Figure::new(format!("config-map-{pods}-pods-updated"), what, last).aim(Duration::from_secs(1)));
     daemon.drain().await;
-    daemon.end();
+    daemon.end().await;
 }

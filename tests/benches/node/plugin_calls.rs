@@ -9,8 +9,9 @@ use volhost_model::{SpecName, VolumeSpec};
 use volhost_runtime::{Call, CallSink, Compiler, Limits, LogLevel, Plugin, Runtime, RuntimeConfig};
 use volhost_testing_kernel::InMemoryKernel;
 use volhost_tests::artifacts;
+use volhost_tests::benchmark::Figure;
 
-use crate::report::{Report, Times, us};
+use crate::report::{Report, Times};
 
 const ROUNDS: usize = 2000;
 const HOST_CALLS: usize = 1000;
@@ -71,15 +72,15 @@ pub(crate) fn measure(report: &mut Report, scratch: &Path) {
     let mut loads: Vec<_> = (0..50).map(load).collect();
     let (_, plugin) = loads.pop().expect("it was loaded");
     let load = Times::new(loads.into_iter().map(|(time, _)| time).collect());
-    report.add(
-        "plugin load from the cache, checks and `describe` included",
-        us(load.median()),
-        format!("compiled by the child: {}", us(compiled)),
-    );
+    let figure =
+        Figure::new("plugin-load", "a plugin loaded from the cache, checks and `describe` included", load.median());
+    report.add(figure);
+    report.add(Figure::new("plugin-compile", "a small plugin compiled by the child", compiled));
 
     let plain = times(ROUNDS, &plugin, &spec(0));
-    report.add("fresh sandbox and a call", us(plain.median()), format!("p99 {}", us(plain.quantile(0.99))));
+    report.add_times("plugin-call", "fresh sandbox and a call", &plain);
     let calling = times(ROUNDS / 10, &plugin, &spec(HOST_CALLS));
-    let one = (calling.median().saturating_sub(plain.median())) / u32::try_from(HOST_CALLS).expect("it fits");
-    report.add("one host call that returns a string", format!("{} ns", one.as_nanos()), "");
+    let one = (calling.median().saturating_sub(plain.median())).as_secs_f64() / HOST_CALLS as f64;
+    let one = Duration::from_secs_f64(one);
+    report.add(Figure::new("plugin-host-call", "one host call that returns a string", one));
 }

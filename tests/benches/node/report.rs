@@ -1,11 +1,13 @@
-//! The figures, and how they are printed.
+//! The figures of this run as they come, and times of one operation.
 
 use std::time::Duration;
 
-/// Collects lines of a Markdown table.
-#[derive(Debug)]
+use volhost_tests::benchmark::{Figure, Measured};
+
+/// Collects the figures of a run.
+#[derive(Debug, Default)]
 pub(crate) struct Report {
-    lines: Vec<[String; 3]>,
+    figures: Vec<Figure>,
 }
 
 /// The durations of one operation, sorted.
@@ -21,7 +23,7 @@ impl Times {
     }
 
     /// The time that this share of all is at most.
-    pub(crate) fn quantile(&self, share: f64) -> Duration {
+    fn quantile(&self, share: f64) -> Duration {
         let last = self.0.len() - 1;
         self.0[((last as f64) * share).round() as usize]
     }
@@ -30,38 +32,42 @@ impl Times {
     pub(crate) fn median(&self) -> Duration {
         self.quantile(0.5)
     }
+
+    /// The time that 99 of a hundred are at most.
+    pub(crate) fn p99(&self) -> Duration {
+        self.quantile(0.99)
+    }
 }
 
 impl Report {
-    /// An empty report.
-    pub(crate) fn new() -> Self {
-        Self { lines: Vec::new() }
+    /// Adds a figure.
+    pub(crate) fn add(&mut self, figure: Figure) {
+        let is_new = self.figures.iter().all(|known| known.id() != figure.id());
+        assert!(is_new, "there are two figures {}", figure.id());
+        let beside = figure.bare().map(|(bare, value)| format!(" ({} {value})", bare.what)).unwrap_or_default();
+        eprintln!("{}: {}{beside}", figure.id(), figure.measured());
+        self.figures.push(figure);
     }
 
-    /// Adds a figure; `beside` is what it is compared with.
-    pub(crate) fn add(&mut self, what: impl Into<String>, figure: impl Into<String>, beside: impl Into<String>) {
-        let line = [what.into(), figure.into(), beside.into()];
-        eprintln!("{}: {} ({})", line[0], line[1], line[2]);
-        self.lines.push(line);
+    /// Adds the middle one of these times, as the figure `id`, and the 99th of a hundred, as
+    /// `id-p99`.
+    pub(crate) fn add_times(&mut self, id: &str, what: &str, times: &Times) {
+        self.add(Figure::new(id, what, times.median()));
+        self.add(tail(id, what, times.p99()));
     }
 
-    /// Prints the table.
-    pub(crate) fn print(&self) {
-        println!("\n| what | figure | beside it |\n|---|---|---|");
-        for [what, figure, beside] in &self.lines {
-            println!("| {what} | {figure} | {beside} |");
-        }
+    /// A figure that was added before.
+    pub(crate) fn value_of(&self, id: &str) -> Option<Measured> {
+        self.figures.iter().find(|figure| figure.id() == id).map(Figure::measured)
+    }
+
+    /// The figures, in the order in which they came.
+    pub(crate) fn into_figures(self) -> Vec<Figure> {
+        self.figures
     }
 }
 
-/// Microseconds, for people.
-pub(crate) fn us(time: Duration) -> String {
-    let us = time.as_secs_f64() * 1e6;
-    if us < 10.0 {
-        format!("{us:.2} us")
-    } else if us < 10_000.0 {
-        format!("{us:.0} us")
-    } else {
-        format!("{:.1} ms", us / 1e3)
-    }
+/// What 99 of a hundred take at most, as the figure `id-p99`.
+pub(crate) fn tail(id: &str, what: &str, p99: impl Into<Measured>) -> Figure {
+    Figure::new(format!("{id}-p99"), format!("{what}, p99"), p99).with_tail_margin()
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::daemon::Daemon;
-use crate::report::{Report, Times, us};
+use crate::report::{Report, Times};
 
 /// Parts of the pod's one volume.
 const PARTS: usize = 500;
@@ -35,16 +35,9 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
         gone.push(begun.elapsed());
     }
     let (shown, gone) = (Times::new(shown), Times::new(gone));
-    report.add(
-        format!("pod with {PARTS} sub-paths ready: median, p99"),
-        format!("{}, {}", us(shown.median()), us(shown.quantile(0.99))),
-        "API call to ready",
-    );
-    report.add(
-        "and gone: median, p99",
-        format!("{}, {}", us(gone.median()), us(gone.quantile(0.99))),
-        "API call to nothing left",
-    );
+    let id = format!("sub-paths-{PARTS}");
+    report.add_times(&format!("{id}-ready"), &format!("pod with {PARTS} sub-paths: API call to ready"), &shown);
+    report.add_times(&format!("{id}-gone"), "the same pod removed to nothing left", &gone);
     daemon.drain().await;
-    daemon.end();
+    daemon.end().await;
 }

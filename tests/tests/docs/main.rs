@@ -8,6 +8,7 @@
     reason = "tests may panic"
 )]
 
+mod benchmarks;
 mod contract;
 mod documentation;
 mod features;
