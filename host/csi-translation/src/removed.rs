@@ -11,16 +11,19 @@ const REMOVED: [(&str, &str); 8] = [
         "glusterfs",
         "Kubernetes removed it in 1.26, and no maintained CSI driver replaces it; a Gluster volume that is exported by NFS can be an nfs volume",
     ),
+    ("photonPersistentDisk", "Kubernetes does not serve it any more, and no CSI driver replaces it"),
     (
-        "photonPersistentDisk",
-        "Kubernetes does not serve it any more, and no CSI driver replaces it",
+        "quobyte",
+        "Kubernetes removed it in 1.25; Quobyte is served by the CSI driver csi.quobyte.com: write csi, driver csi.quobyte.com",
     ),
-    ("quobyte", "Kubernetes removed it in 1.25; Quobyte is served by the CSI driver csi.quobyte.com: write csi, driver csi.quobyte.com"),
     (
         "rbd",
         "Kubernetes removed it in 1.31; Ceph block devices are served by the CSI driver rbd.csi.ceph.com: write a PersistentVolume with csi, driver rbd.csi.ceph.com",
     ),
-    ("scaleIO", "Kubernetes removed it in 1.22; PowerFlex (ScaleIO) is served by the CSI driver csi-vxflexos.dellemc.com: write csi, driver csi-vxflexos.dellemc.com"),
+    (
+        "scaleIO",
+        "Kubernetes removed it in 1.22; PowerFlex (ScaleIO) is served by the CSI driver csi-vxflexos.dellemc.com: write csi, driver csi-vxflexos.dellemc.com",
+    ),
     ("storageos", "Kubernetes removed it in 1.25, and no maintained CSI driver replaces it"),
 ];
 

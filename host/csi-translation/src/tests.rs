@@ -123,7 +123,8 @@ fn a_value_that_would_change_the_meaning_of_a_handle_is_refused_with_its_field()
 #[test]
 fn a_storage_policy_of_a_pods_own_vsphere_volume_is_passed_on() {
     // Kubernetes' library dereferences a null pointer here.
-    let policy = json!({ "name": "data", "vsphereVolume": { "volumePath": "[s] d.vmdk", "storagePolicyName": "gold" } });
+    let policy =
+        json!({ "name": "data", "vsphereVolume": { "volumePath": "[s] d.vmdk", "storagePolicyName": "gold" } });
     let made = inline_to_csi(&read::<Volume>(&policy), "shop").unwrap();
     let attributes = made.spec.unwrap().csi.unwrap().volume_attributes.unwrap();
     assert_eq!(attributes.get("storagepolicyname").map(String::as_str), Some("gold"));

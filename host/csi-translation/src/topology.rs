@@ -115,7 +115,8 @@ fn add_regions(
 
 /// The labels by which this volume names zone and region.
 fn labels_of(volume: &PersistentVolume) -> (&'static str, &'static str) {
-    let in_affinity = |key: &str| terms(volume).any(|term| term.match_expressions.iter().flatten().any(|one| one.key == key));
+    let in_affinity =
+        |key: &str| terms(volume).any(|term| term.match_expressions.iter().flatten().any(|one| one.key == key));
     let is_beta = if in_affinity(ZONE) {
         false
     } else if in_affinity(BETA_ZONE) {
@@ -136,7 +137,10 @@ fn set_label(volume: &mut PersistentVolume, key: &str, value: String) {
 
 fn terms(volume: &PersistentVolume) -> impl Iterator<Item = &NodeSelectorTerm> {
     let affinity = volume.spec.as_ref().and_then(|spec| spec.node_affinity.as_ref());
-    affinity.and_then(|affinity| affinity.required.as_ref()).into_iter().flat_map(|required| &required.node_selector_terms)
+    affinity
+        .and_then(|affinity| affinity.required.as_ref())
+        .into_iter()
+        .flat_map(|required| &required.node_selector_terms)
 }
 
 fn terms_mut(volume: &mut PersistentVolume) -> impl Iterator<Item = &mut NodeSelectorTerm> {

@@ -16,8 +16,7 @@ use crate::values::{given, id, namespace, part, secret_name, shown, without};
 /// The annotation with the resource group of an Azure file share.
 pub const AZURE_RESOURCE_GROUP_ANNOTATION: &str = "kubernetes.io/azure-file-resource-group";
 /// The annotations with name and namespace of the Secret of a Portworx volume.
-pub const PORTWORX_ANNOTATIONS: [&str; 2] =
-    ["openstorage.io/auth-secret-name", "openstorage.io/auth-secret-namespace"];
+pub const PORTWORX_ANNOTATIONS: [&str; 2] = ["openstorage.io/auth-secret-name", "openstorage.io/auth-secret-namespace"];
 
 /// What stands for a zone or project that is not known.
 const UNSPECIFIED: &str = "UNSPECIFIED";
@@ -214,7 +213,8 @@ fn azure_file(
     volume: &PersistentVolume,
     spec: &PersistentVolumeSpec,
 ) -> Result<CSIPersistentVolumeSource, TranslationError> {
-    let source = spec.azure_file.as_ref().ok_or_else(|| TranslationError::new("azureFile", TranslationProblem::Missing))?;
+    let source =
+        spec.azure_file.as_ref().ok_or_else(|| TranslationError::new("azureFile", TranslationProblem::Missing))?;
     let annotations = volume.metadata.annotations.as_ref();
     let group = annotations.and_then(|all| all.get(AZURE_RESOURCE_GROUP_ANNOTATION)).map_or("", String::as_str);
     without("metadata.annotations", group, |one| one == '#' || one.is_control(), "no `#` in a resource group")?;
@@ -241,8 +241,7 @@ fn azure_share(
     let account = storage_account(secret).unwrap_or(secret);
     let handle = format!("{group}#{account}#{share}#{name}#{secret_namespace}");
     let shared = attributes([(SHARE_NAME, share.to_owned())]);
-    let secret =
-        SecretReference { name: Some(secret.to_owned()), namespace: Some(secret_namespace.to_owned()) };
+    let secret = SecretReference { name: Some(secret.to_owned()), namespace: Some(secret_namespace.to_owned()) };
     let csi = csi(Migration::AzureFile, handle, read_only, None, shared);
     Ok(CSIPersistentVolumeSource { node_stage_secret_ref: Some(secret), ..csi })
 }
@@ -288,7 +287,8 @@ fn google(
 /// The in-tree plugin took every mode for ReadWriteOnce that is not ReadOnlyMany alone; the driver
 /// refuses others.
 fn google_modes(modes: Vec<String>) -> Vec<String> {
-    let is_read_only = !modes.is_empty() && modes.iter().all(|mode| mode == "ReadOnlyMany" || mode == "ReadWriteOncePod")
+    let is_read_only = !modes.is_empty()
+        && modes.iter().all(|mode| mode == "ReadOnlyMany" || mode == "ReadWriteOncePod")
         && modes.iter().any(|mode| mode == "ReadOnlyMany");
     vec![if is_read_only { "ReadOnlyMany" } else { "ReadWriteOnce" }.to_owned()]
 }

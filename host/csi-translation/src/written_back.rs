@@ -78,7 +78,8 @@ fn zone_key(migration: Migration) -> &'static str {
 fn partition(attributes: Option<&BTreeMap<String, String>>) -> Result<Option<i32>, TranslationError> {
     let text = attributes.and_then(|all| all.get("partition")).filter(|text| !text.is_empty());
     let number = |text: &String| {
-        let wrong = || TranslationError::new("csi.volumeAttributes.partition", TranslationProblem::Partition(shown(text)));
+        let wrong =
+            || TranslationError::new("csi.volumeAttributes.partition", TranslationProblem::Partition(shown(text)));
         text.parse::<i32>().map_err(|_| wrong())
     };
     Ok(text.map(number).transpose()?.filter(|number| *number != 0))
@@ -149,7 +150,8 @@ fn azure_file(csi: CSIPersistentVolumeSource, volume: &mut PersistentVolume) -> 
         secret_name: attribute(&csi, "secretname").unwrap_or_default(),
         secret_namespace: attribute(&csi, "secretnamespace"),
     };
-    let secret = csi.node_stage_secret_ref.as_ref().filter(|secret| secret.name.as_ref().is_some_and(|name| !name.is_empty()));
+    let secret =
+        csi.node_stage_secret_ref.as_ref().filter(|secret| secret.name.as_ref().is_some_and(|name| !name.is_empty()));
     if let Some(secret) = secret {
         source.secret_name = secret.name.clone().unwrap_or_default();
         source.secret_namespace = Some(secret.namespace.clone().unwrap_or_default());
