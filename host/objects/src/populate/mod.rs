@@ -25,8 +25,6 @@ mod source;
 mod sub_path_expr;
 
 #[cfg(test)]
-mod migrated_tests;
-#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use volhost_core::{DesiredPod, DesiredVolume};
 use volhost_model::{PluginName, VolumeSpec};
 
-use super::attachments::{AttachmentReport, attachments_of};
-use super::{NoChoice, NodeIdentity, PluginCatalog, PluginChoice, resolve};
+use crate::populate::attachments::{AttachmentReport, attachments_of};
+use crate::populate::{NoChoice, NodeIdentity, PluginCatalog, PluginChoice, resolve};
 use crate::tests::{objects, pod_with, refusal};
 use crate::{Kind, ObjectContent, ObjectKey, ObjectSource, ObjectStore, references};
 
