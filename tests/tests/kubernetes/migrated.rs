@@ -61,7 +61,8 @@ spec: {{ accessModes: [ReadWriteOnce], storageClassName: {NAME}, resources: {{ r
 
     let uid = node.pod(NAME, &format!("[{{ name: vdata, persistentVolumeClaim: {{ claimName: {NAME} }} }}]"));
     let folder = node.file(&uid, "kubernetes.io~csi", &name);
-    let is_mounted = || node.node.all_mounts().iter().any(|mount| mount.point.ends_with(&format!("csi/{name}")));
+    let is_mounted =
+        || node.node.all_mounts().iter().any(|mount| mount.point.ends_with(format!("kubernetes.io~csi/{name}")));
     assert!(eventually(is_mounted), "{}", known());
     let in_use = || get(&["node", NAME], ".status.volumesInUse[*]");
     assert_eq!(in_use(), format!("kubernetes.io/csi/{DRIVER}^{handle}"));
@@ -86,7 +87,7 @@ spec: {{ accessModes: [ReadWriteOnce], storageClassName: {NAME}, resources: {{ r
         node.node
             .all_mounts()
             .iter()
-            .any(|mount| mount.point.ends_with(&format!("{own}/volumes/kubernetes.io~csi/vown")))
+            .any(|mount| mount.point.ends_with(format!("{own}/volumes/kubernetes.io~csi/vown")))
     };
     assert!(eventually(is_mounted), "{}", known());
     assert!(own_folder.join("lost+found").exists(), "it is the same file system");

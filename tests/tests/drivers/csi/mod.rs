@@ -378,23 +378,23 @@ fn what_a_volume_attachment_says_is_the_publish_context() {
 
 #[test]
 fn a_former_in_tree_source_is_served_by_the_csi_driver_that_replaced_it() {
-    const DRIVER: &str = "pd.csi.storage.gke.io";
+    const DRIVER: &str = "ebs.csi.aws.com";
     let node = node();
-    let disk = "name: data, gcePersistentDisk: { pdName: disk-1, fsType: ext4, partition: 2 }";
+    let disk = "name: data, awsElasticBlockStore: { volumeID: aws://us-east-1a/vol-1, fsType: ext4, partition: 2 }";
     node.manifest("own.yaml", &pod("own", "uid-own", &[disk]));
-    node.wait_event(&["default/own", DRIVER, "which serves gcePersistentDisk, is not registered on this node"]);
+    node.wait_event(&["default/own", DRIVER, "which serves awsElasticBlockStore, is not registered on this node"]);
     let driver = CsiDriver::start(&node, DRIVER, &["stage", "attach"]);
     node.wait_mounted("default/own");
     let staged = driver.last("NodeStageVolume");
-    assert!(staged.contains("projects/UNSPECIFIED/zones/UNSPECIFIED/disks/disk-1"), "{staged}");
+    assert!(staged.contains("volume_id: \"vol-1\""), "{staged}");
     assert!(staged.contains("\"partition\": \"2\"") && staged.contains("fs_type: \"ext4\""), "{staged}");
     assert!(node.volume("uid-own", "kubernetes.io~csi", "data").exists());
     node.manifest(
         "pv.yaml",
         "apiVersion: v1
 kind: PersistentVolume
-metadata: { name: disk-2, labels: { topology.kubernetes.io/zone: us-central1-a } }
-spec: { capacity: { storage: 1Gi }, accessModes: [ReadWriteOnce], gcePersistentDisk: { pdName: disk-2 } }
+metadata: { name: disk-2, labels: { topology.kubernetes.io/zone: us-east-1b } }
+spec: { capacity: { storage: 1Gi }, accessModes: [ReadWriteOnce], awsElasticBlockStore: { volumeID: vol-2 } }
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -404,7 +404,7 @@ spec: { accessModes: [ReadWriteOnce], volumeName: disk-2, resources: { requests:
     );
     let claimed = "name: data, persistentVolumeClaim: { claimName: disk-2 }";
     node.manifest("far.yaml", &pod("far", "uid-far", &[claimed]));
-    node.wait_blocked("far", &["disk-2", "topology.gke.io/zone in (us-central1-a)"]);
+    node.wait_blocked("far", &["disk-2", "topology.ebs.csi.aws.com/zone in (us-east-1b)"]);
     for pod in ["own", "far"] {
         node.remove_manifest(&format!("{pod}.yaml"));
         node.wait_unmounted(&format!("default/{pod}"));
