@@ -35,12 +35,12 @@ kind: StorageClass
 metadata: {{ name: {NAME} }}
 provisioner: {PLUGIN}
 allowVolumeExpansion: true
-parameters: {{ fsType: ext4, folder: {} }}
+parameters: {{ fsType: xfs, folder: {} }}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {{ name: {NAME} }}
-spec: {{ accessModes: [ReadWriteOnce], storageClassName: {NAME}, resources: {{ requests: {{ storage: 32Mi }} }} }}
+spec: {{ accessModes: [ReadWriteOnce], storageClassName: {NAME}, resources: {{ requests: {{ storage: 320Mi }} }} }}
 ",
         disk.display()
     ));
@@ -55,7 +55,7 @@ spec: {{ accessModes: [ReadWriteOnce], storageClassName: {NAME}, resources: {{ r
     let name = volume();
     let handle = get(&["pv", &name], ".spec.cinder.volumeID");
     assert!(!handle.is_empty() && get(&["pv", &name], ".spec.csi").is_empty(), "{}", known());
-    assert_eq!(get(&["pv", &name], ".spec.cinder.fsType"), "ext4");
+    assert_eq!(get(&["pv", &name], ".spec.cinder.fsType"), "xfs");
     let annotation = |key: &str| get(&["pv", &name], &format!(".metadata.annotations.pv\\.kubernetes\\.io/{key}"));
     assert_eq!((annotation("provisioned-by").as_str(), annotation("migrated-to").as_str()), (PLUGIN, DRIVER));
 
@@ -71,17 +71,18 @@ spec: {{ accessModes: [ReadWriteOnce], storageClassName: {NAME}, resources: {{ r
     };
     assert_eq!(attachers(), DRIVER);
 
-    cluster.kubectl(&["patch", "pvc", NAME, "-p", r#"{"spec":{"resources":{"requests":{"storage":"64Mi"}}}}"#]);
+    cluster.kubectl(&["patch", "pvc", NAME, "-p", r#"{"spec":{"resources":{"requests":{"storage":"512Mi"}}}}"#]);
     let size = || get(&["pvc", NAME], ".status.capacity.storage");
-    assert!(eventually(|| size() == "64Mi"), "{}\n{}", get(&["pvc", NAME], ".status"), known());
+    assert!(eventually(|| size() == "512Mi"), "{}\n{}", get(&["pvc", NAME], ".status"), known());
     let space = rustix::fs::statvfs(&folder).unwrap();
-    assert!(space.f_blocks * space.f_frsize > 40 << 20, "{} blocks", space.f_blocks);
+    assert!(space.f_blocks * space.f_frsize > 400 << 20, "{} blocks", space.f_blocks);
+
+    std::fs::write(folder.join("marker"), "of the claim").unwrap();
 
     // A pod may also name the disk itself, as Kubernetes attaches it by an inline spec then.
     node.delete_pod(NAME);
     assert!(eventually(|| attachers().is_empty() && in_use().is_empty()), "{}", known());
-    let own =
-        node.pod("migrated-own", &format!("[{{ name: vown, cinder: {{ volumeID: '{handle}', fsType: ext4 }} }}]"));
+    let own = node.pod("migrated-own", &format!("[{{ name: vown, cinder: {{ volumeID: '{handle}', fsType: xfs }} }}]"));
     let own_folder = node.file(&own, "kubernetes.io~csi", "vown");
     let is_mounted = || {
         node.node
@@ -90,7 +91,7 @@ spec: {{ accessModes: [ReadWriteOnce], storageClassName: {NAME}, resources: {{ r
             .any(|mount| mount.point.ends_with(format!("{own}/volumes/kubernetes.io~csi/vown")))
     };
     assert!(eventually(is_mounted), "{}", known());
-    assert!(own_folder.join("lost+found").exists(), "it is the same file system");
+    node.assert_content(&own_folder.join("marker"), "of the claim");
     let inline = || {
         get(
             &["volumeattachments"],
