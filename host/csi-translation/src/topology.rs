@@ -17,6 +17,9 @@ const BETWEEN_ZONES: &str = "__";
 pub(crate) const VSPHERE_ZONE: &str = "topology.csi.vmware.com/zone";
 const VSPHERE_REGION: &str = "topology.csi.vmware.com/region";
 
+/// Reads the one region of some zones.
+pub(crate) type RegionOf = fn(&[String]) -> Result<String, TranslationError>;
+
 /// Returns whether a key names Kubernetes' zone.
 pub(crate) fn is_zone(key: &str) -> bool {
     key == ZONE || key == BETA_ZONE
@@ -64,7 +67,7 @@ pub(crate) fn to_vsphere(volume: &mut PersistentVolume) {
 pub(crate) fn from_csi(
     volume: &mut PersistentVolume,
     zone_key: &str,
-    region_of: Option<fn(&[String]) -> Result<String, TranslationError>>,
+    region_of: Option<RegionOf>,
 ) -> Result<(), TranslationError> {
     let (zone, _) = labels_of(volume);
     replace(volume, zone_key, zone);
@@ -91,10 +94,7 @@ pub(crate) fn from_vsphere(volume: &mut PersistentVolume) {
     }
 }
 
-fn add_regions(
-    volume: &mut PersistentVolume,
-    region_of: fn(&[String]) -> Result<String, TranslationError>,
-) -> Result<(), TranslationError> {
+fn add_regions(volume: &mut PersistentVolume, region_of: RegionOf) -> Result<(), TranslationError> {
     let (zone, region) = labels_of(volume);
     for term in terms_mut(volume) {
         let all = term.match_expressions.get_or_insert_default();
