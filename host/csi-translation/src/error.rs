@@ -9,13 +9,14 @@ use volhost_model::NameError;
 #[error("{field}: {problem}")]
 pub struct TranslationError {
     field: String,
+    // On the heap: errors that contain this one stay small.
     #[source]
-    problem: TranslationProblem,
+    problem: Box<TranslationProblem>,
 }
 
 impl TranslationError {
     pub(crate) fn new(field: impl Into<String>, problem: impl Into<TranslationProblem>) -> Self {
-        Self { field: field.into(), problem: problem.into() }
+        Self { field: field.into(), problem: Box::new(problem.into()) }
     }
 }
 
