@@ -10,6 +10,7 @@ use volhost_model::duration::HumanDuration;
 
 use super::csi_endpoint::CsiEndpoint;
 use super::environment::variable;
+use super::pod_scope::PodScope;
 use super::settings::Settings;
 use super::values::LogFormat;
 use super::values::{Label, LogFilter};
@@ -183,8 +184,8 @@ pub struct ControllerArguments {
 
 /// Bring the pods of this node from a Kubernetes cluster to the daemon
 ///
-/// Runs beside `volhost run`, on a node whose volumes volhost mounts in place of the kubelet. It
-/// needs the socket of the daemon and no right on the node.
+/// `volhost run --kubernetes` runs it. By itself, it runs beside `volhost run` as another service or
+/// in a pod. It needs the socket of the daemon and no right on the node.
 #[derive(Debug, Args)]
 #[command(
     after_help = "SIGTERM ends the agent. The daemon keeps its pods, and volumes stay mounted.\n\nExample:\n  volhost run --controller-attaches &\n  volhost node-agent --kubeconfig /etc/volhost/kubeconfig\n\nIn a pod, it uses the service account; elsewhere, the kubeconfig file of --kubeconfig or KUBECONFIG."
@@ -196,6 +197,13 @@ pub struct NodeAgentArguments {
     /// The kubeconfig file [default: the service account, or KUBECONFIG]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
+    /// Which pods of the node are volhost's: node for all, label:SELECTOR, annotation:KEY=VALUE or
+    /// runtime-class:NAME
+    #[arg(long, value_name = "SCOPE", default_value = "node")]
+    pub scope: PodScope,
+    /// The process id of the daemon that has started the agent, which ends with it
+    #[arg(long, value_name = "PID", hide = true)]
+    pub parent: Option<i32>,
     /// Format of the log lines on standard error: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,

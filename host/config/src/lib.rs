@@ -17,6 +17,7 @@ mod environment;
 mod error;
 mod file;
 mod otlp;
+mod pod_scope;
 mod run;
 mod settings;
 mod socket;
@@ -30,7 +31,10 @@ pub use csi_endpoint::{CsiEndpoint, CsiEndpointError};
 pub use environment::{EnvironmentVariables, variable};
 pub use error::ConfigError;
 pub use otlp::{OtlpEndpoint, OtlpEndpointError};
-pub use run::{RunConfig, TokenSigning, TrustedSigners, check, grants, host_name, load, trusted_signers};
+pub use pod_scope::{PodMarks, PodScope, PodScopeError};
+pub use run::{
+    KubernetesOptions, RunConfig, TokenSigning, TrustedSigners, check, grants, host_name, load, trusted_signers,
+};
 pub use settings::Settings;
 pub use socket::{DEFAULT_SOCKET, socket};
 pub use values::{Label, LabelTextError, LogFilter, LogFilterError, LogFormat, StatusPage};

@@ -15,6 +15,7 @@ use super::environment::EnvironmentVariables;
 use super::error::ConfigError;
 use super::file;
 use super::otlp::OtlpEndpoint;
+use super::pod_scope::PodScope;
 use super::settings::Settings;
 use super::socket::DEFAULT_SOCKET;
 use super::values::{LogFilter, LogFormat, StatusPage};
@@ -55,6 +56,15 @@ pub struct TokenSigning {
     pub issuer: String,
     /// The longest that one lives, in whole seconds.
     pub max_lifetime: Option<Duration>,
+}
+
+/// The node agent that the daemon runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KubernetesOptions {
+    /// Its kubeconfig file, absolute; none: the service account's, or that of `KUBECONFIG`.
+    pub kubeconfig: Option<PathBuf>,
+    /// Which pods of the node it brings.
+    pub scope: PodScope,
 }
 
 /// The daemon's options.
@@ -98,6 +108,8 @@ pub struct RunConfig {
     pub max_operations: NonZeroUsize,
     /// A controller attaches volumes, not the host.
     pub controller_attaches: bool,
+    /// The cluster from which the node agent brings pods, if the daemon is to run one.
+    pub kubernetes: Option<KubernetesOptions>,
     /// The plugins whose volumes a controller attaches in any case.
     pub controller_attaches_for: BTreeSet<PluginName>,
     /// How often plugins are asked which volumes are attached.
@@ -156,6 +168,7 @@ pub fn load(
         .map_err(|error| ConfigError::Value { option: "node-name", message: error.to_string() })?;
     let mut node_labels = BTreeMap::from([("kubernetes.io/hostname".to_owned(), node_name.clone())]);
     node_labels.extend(given.node_label.unwrap_or_default().into_iter().map(|label| (label.key, label.value)));
+    let kubernetes = kubernetes(given.kubernetes.unwrap_or_default(), given.kubeconfig, given.scope)?;
     let or_default = |path: Option<PathBuf>, default: &str| path.unwrap_or_else(|| PathBuf::from(default));
 
     Ok(RunConfig {
@@ -180,7 +193,9 @@ pub fn load(
         max_operations: given.max_operations.unwrap_or_else(|| {
             default_max_operations(std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
         }),
-        controller_attaches: given.controller_attaches.unwrap_or_default(),
+        // In a cluster a controller does.
+        controller_attaches: given.controller_attaches.unwrap_or(kubernetes.is_some()),
+        kubernetes,
         controller_attaches_for: given.controller_attaches_for.unwrap_or_default(),
         verify_attached: positive("verify-attached", given.verify_attached, DEFAULT_VERIFY_ATTACHED)?,
         refresh_period: positive("refresh-period", given.refresh_period, DEFAULT_REFRESH_PERIOD)?,
@@ -196,6 +211,26 @@ pub fn load(
         provision: given.provision.unwrap_or_default(),
         file: file.map(|file| absolute("config", &file)).transpose()?,
     })
+}
+
+/// The options of the node agent, if there is to be one.
+fn kubernetes(
+    is_wanted: bool,
+    kubeconfig: Option<PathBuf>,
+    scope: Option<PodScope>,
+) -> Result<Option<KubernetesOptions>, ConfigError> {
+    if is_wanted {
+        let kubeconfig = kubeconfig.map(|file| absolute("kubeconfig", &file)).transpose()?;
+        return Ok(Some(KubernetesOptions { kubeconfig, scope: scope.unwrap_or_default() }));
+    }
+    let given = [("kubeconfig", kubeconfig.is_some()), ("scope", scope.is_some())];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => {
+            let message = "it goes with kubernetes, which is not given".to_owned();
+            Err(ConfigError::Value { option, message })
+        }
+        None => Ok(None),
+    }
 }
 
 /// How many operations of one plugin run at once on a node of so many processors.

@@ -11,6 +11,7 @@ use volhost_model::PluginName;
 use volhost_runtime::{GrantPolicy, PluginSettings};
 
 use super::otlp::OtlpEndpoint;
+use super::pod_scope::PodScope;
 use super::values::{Label, LogFilter, LogFormat, StatusPage};
 use volhost_flex_drivers::DriverPolicies;
 use volhost_model::duration::HumanDuration;
@@ -89,6 +90,18 @@ pub struct Settings {
     /// otherwise volhost attaches them itself
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     pub controller_attaches: Option<bool>,
+    /// Take the pods of this node from a Kubernetes cluster: the daemon starts the node agent beside
+    /// itself, starts it again when it ends, and ends it first; --controller-attaches is then the
+    /// default
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    pub kubernetes: Option<bool>,
+    /// The kubeconfig file; goes with --kubernetes [default: the service account, or KUBECONFIG]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Which pods of the node are volhost's: node for all, label:SELECTOR, annotation:KEY=VALUE or
+    /// runtime-class:NAME; goes with --kubernetes [default: node]
+    #[arg(long, value_name = "SCOPE")]
+    pub scope: Option<PodScope>,
     /// File with the private key (PKCS#8 PEM: Ed25519, P-256 or RSA) that signs service account
     /// tokens; only its owner may read it [default: none; in a cluster, node-agent has them issued]
     #[arg(long, value_name = "FILE")]
@@ -186,6 +199,9 @@ impl Settings {
             token_max_lifetime: self.token_max_lifetime.or(below.token_max_lifetime),
             ready_file: self.ready_file.or(below.ready_file),
             controller_attaches: self.controller_attaches.or(below.controller_attaches),
+            kubernetes: self.kubernetes.or(below.kubernetes),
+            kubeconfig: self.kubeconfig.or(below.kubeconfig),
+            scope: self.scope.or(below.scope),
             controller_attaches_for: self.controller_attaches_for.or(below.controller_attaches_for),
             verify_attached: self.verify_attached.or(below.verify_attached),
             refresh_period: self.refresh_period.or(below.refresh_period),

@@ -12,6 +12,7 @@ use kube::runtime::reflector::ObjectRef;
 
 use crate::cache::{Cache, OnChange};
 use crate::driver::{Can, Driver};
+use crate::migrated;
 use crate::snapshots::{KnownSnapshots, SnapshotCaches, SnapshotHandlers};
 
 /// The caches.
@@ -118,7 +119,7 @@ impl Caches {
         let name = claim.spec.as_ref()?.volume_name.as_deref().filter(|_| is_bound)?;
         let volume = self.volume(name)?;
         let spec = volume.spec.as_ref()?;
-        let is_of_driver = spec.csi.as_ref().is_some_and(|csi| csi.driver == driver);
+        let is_of_driver = migrated::serves(driver, spec);
         let is_bound = spec.claim_ref.as_ref().is_some_and(|bound| bound.uid == claim.metadata.uid);
         (is_of_driver && is_bound).then_some(volume)
     }

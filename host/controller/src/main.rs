@@ -23,6 +23,7 @@
 //! | [`provision`] | claims to volumes, and the end of volumes |
 //! | [`attach`] | VolumeAttachments |
 //! | [`resize`], [`modify`] | claims that ask for more, or name another VolumeAttributesClass |
+//! | [`migrated`] | volumes and classes of former in-tree plugins |
 //! | [`snapshot`] | VolumeSnapshots and their contents |
 //! | [`snapshots`] | the custom resources of snapshots, and their caches |
 //! | [`data_source`] | what a claim's volume is to be a copy of |
@@ -43,6 +44,7 @@ mod finalizers;
 mod journal;
 mod key;
 mod lease;
+mod migrated;
 mod modify;
 mod probe;
 mod provision;

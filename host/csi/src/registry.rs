@@ -19,6 +19,7 @@ use super::connection::DriverConnection;
 use super::health::Health;
 use super::node_info::NodeInfo;
 use super::versions::RegistrarVersion;
+use volhost_csi_translation::Migration;
 use volhost_driver_table::{DriverRow, DriverTable};
 use volhost_objects::payload::SharedObjects;
 
@@ -404,7 +405,11 @@ impl CsiDrivers {
             None => "start volhost with --plugin-registry and the folder in which registrars create their sockets"
                 .to_owned(),
         };
-        Err(DriverFailure::NotSent(format!("CSI driver {driver} is not registered on this node; {known}; {way_out}")))
+        // Who wrote a former in-tree source wrote no driver's name.
+        let serves = Migration::of_driver(driver).map(|migration| format!(", which serves {},", migration.source()));
+        let serves = serves.unwrap_or_default();
+        let why = format!("CSI driver {driver}{serves} is not registered on this node; {known}; {way_out}");
+        Err(DriverFailure::NotSent(why))
     }
 }
 

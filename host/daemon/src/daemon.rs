@@ -20,6 +20,8 @@ use volhost_objects::payload::{Issuer, KeyError, Signer};
 use volhost_objects::populate::NodeIdentity;
 use volhost_process::{Launcher, linux_kernel};
 
+use crate::agent::{Agent, AgentError};
+
 /// Why the daemon ended other than by a signal.
 #[derive(Debug, Error)]
 pub(super) enum DaemonRunError {
@@ -41,6 +43,9 @@ pub(super) enum DaemonRunError {
     /// The folder of trusted keys cannot be used.
     #[error(transparent)]
     TrustedKeys(#[from] TrustedKeysError),
+    /// The node agent cannot be run.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
     /// Signals cannot be received.
     #[error("signals cannot be received: {0}")]
     Signals(#[source] std::io::Error),
@@ -52,6 +57,7 @@ pub(super) enum DaemonRunError {
 /// # Errors
 /// [`DaemonRunError`]; then nothing is left running.
 pub(super) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), DaemonRunError> {
+    let agent_config = config.kubernetes.clone().map(|options| (options, config.clone()));
     let mut terminate = signal(SignalKind::terminate()).map_err(DaemonRunError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonRunError::Signals)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(DaemonRunError::Signals)?;
@@ -137,6 +143,11 @@ pub(super) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Da
         });
         tokio::spawn(metrics.serve(source, page, stop.clone()));
     }
+    // The agent finds the socket served.
+    let agent = match agent_config {
+        Some((options, config)) => Some(Agent::start(&config, &options)?),
+        None => None,
+    };
     report_ready(ready);
     info!(socket = %config.socket.display(), "volhost serves");
 
@@ -156,6 +167,12 @@ pub(super) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Da
     info!("volhost stops; mounts stay");
     // Fails without systemd, which need not run volhost.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    // Before the daemon, so that the cluster hears nothing of a daemon that ends.
+    if let Some(agent) = agent
+        && tokio::task::spawn_blocking(move || agent.stop()).await.is_err()
+    {
+        warn!("the end of the node agent could not be waited for");
+    }
     stop.cancel();
     node.stop().await;
     let ended = match ended_early {

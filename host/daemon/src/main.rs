@@ -9,11 +9,13 @@
 //! | [`arguments`] | the command line |
 //! | [`run`] | the daemon's options, log and runtime |
 //! | [`daemon`] | the daemon from its start to its end |
+//! | [`agent`] | the node agent beside the daemon |
 //! | [`page`] | what the status page shows |
 //! | [`csi_serve`] | a plugin as a CSI driver |
 //! | [`error`] | failures and their exit codes |
 #![forbid(unsafe_code)]
 
+mod agent;
 mod arguments;
 mod csi_serve;
 mod daemon;

@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use kube::api::DynamicObject;
 use sha2::{Digest as _, Sha256};
+use volhost_config::{PodMarks, PodScope};
 use volhost_model::text::lower_hex;
-use volhost_objects::{Kind, Object, ObjectContent, ObjectKey, PersistentVolumeObject, parse};
+use volhost_objects::{CsiVolumeName, Kind, Object, ObjectContent, ObjectKey, PersistentVolumeObject, parse};
 
 use crate::growth::ClaimGrowth;
 
 /// Where objects come from, in messages.
 const ORIGIN: &str = "API server";
+/// What the unique names of CSI volumes begin with.
+const PLUGIN: &str = "kubernetes.io/csi/";
 
 /// One object as the API server has it. Its debug text shows no content: it may be a secret.
 pub(crate) struct ClusterObject {
@@ -71,12 +74,41 @@ impl ClusterObject {
         }
     }
 
+    /// Whether the scope includes it: a pod by its marks, any other object in any case. One that
+    /// cannot be read is in no scope but the whole node.
+    pub(crate) fn is_in(&self, scope: &PodScope) -> bool {
+        match self.object.as_ref().map(|object| &object.content) {
+            Ok(ObjectContent::Pod(pod)) => scope.includes(PodMarks {
+                labels: &pod.pod.labels,
+                annotations: &pod.pod.annotations,
+                runtime_class: &pod.runtime_class,
+            }),
+            _ => self.key.kind != Kind::Pod || scope.is_whole_node(),
+        }
+    }
+
+    /// The volumes of CSI drivers whose attachment to this node counts: of a PersistentVolume, or
+    /// those that a pod names itself by a former in-tree source.
+    pub(crate) fn csi_volumes(&self) -> Vec<CsiVolume> {
+        match self.object.as_ref().map(|object| &object.content) {
+            Ok(ObjectContent::PersistentVolume(volume)) => CsiVolume::of(volume).into_iter().collect(),
+            Ok(ObjectContent::Pod(pod)) => pod.inline_csi_volumes().map(CsiVolume::from).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether a controller attaches the volumes of this CSI driver. Its default is that one does.
     pub(crate) fn requires_attach(&self) -> bool {
         match self.object.as_ref().map(|object| &object.content) {
             Ok(ObjectContent::CsiDriver(driver)) => driver.spec.attach_required.unwrap_or(true),
             _ => true,
         }
+    }
+}
+
+impl From<CsiVolumeName> for CsiVolume {
+    fn from(name: CsiVolumeName) -> Self {
+        Self { driver: name.driver, handle: name.handle }
     }
 }
 
@@ -90,14 +122,18 @@ pub(crate) struct CsiVolume {
 impl CsiVolume {
     /// The CSI volume behind a PersistentVolume; none for other kinds.
     pub(crate) fn of(volume: &PersistentVolumeObject) -> Option<Self> {
-        let source = volume.source.get("csi")?;
-        let text = |field: &str| source.get(field)?.as_str().map(str::to_owned);
-        Some(Self { driver: text("driver")?, handle: text("volumeHandle")? })
+        volume.csi_volume().map(Self::from)
+    }
+
+    /// The volume of this unique name; none for one of another plugin.
+    pub(crate) fn of_unique_name(name: &str) -> Option<Self> {
+        let (driver, handle) = name.strip_prefix(PLUGIN)?.split_once('^')?;
+        Some(Self { driver: driver.to_owned(), handle: handle.to_owned() })
     }
 
     /// The unique name, as in `status.volumesInUse` of a node.
     pub(crate) fn unique_name(&self) -> String {
-        format!("kubernetes.io/csi/{}^{}", self.driver, self.handle)
+        format!("{PLUGIN}{}^{}", self.driver, self.handle)
     }
 
     /// The VolumeAttachment of the volume for a node. Every attach/detach controller gives it this
@@ -121,5 +157,7 @@ mod tests {
             "csi-a5a2e67339ab5660a390dc86be397e784322823ff01f40cf2c01a72c3cab1374"
         );
         assert_eq!(volume.unique_name(), "kubernetes.io/csi/hostpath.csi.k8s.io^vol-1");
+        assert_eq!(CsiVolume::of_unique_name(&volume.unique_name()), Some(volume));
+        assert_eq!(CsiVolume::of_unique_name("volhost.io/loop/x"), None);
     }
 }

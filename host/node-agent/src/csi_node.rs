@@ -13,6 +13,7 @@ use tonic::Status;
 use tracing::warn;
 use volhost_api::pb;
 use volhost_api::pb::watch_update::{Object, Type};
+use volhost_csi_translation::Migration;
 
 use crate::daemon::Daemon;
 use crate::in_use::MANAGER;
@@ -20,6 +21,9 @@ use crate::watches::KnownNode;
 
 /// Kubernetes' attach/detach controller works for nodes that have it.
 const MANAGED: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
+/// The former in-tree plugins whose volumes CSI drivers serve on the node: without it, controllers
+/// attach none.
+const MIGRATED: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 /// How long after a failure it is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -115,10 +119,20 @@ async fn write(client: &Client, name: &str, uid: &str, drivers: &Drivers) -> Res
     Api::<Node>::all(client.clone()).patch(name, &parameters, &Patch::Apply(&node)).await?;
     let csi_node = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "CSINode",
-        "metadata": { "name": name, "ownerReferences": [{ "apiVersion": "v1", "kind": "Node", "name": name, "uid": uid }] },
+        "metadata": {
+            "name": name, "annotations": { MIGRATED: migrated_plugins() },
+            "ownerReferences": [{ "apiVersion": "v1", "kind": "Node", "name": name, "uid": uid }],
+        },
         "spec": { "drivers": drivers.values().map(entry).collect::<Vec<_>>() },
     });
     Api::<CSINode>::all(client.clone()).patch(name, &parameters, &Patch::Apply(&csi_node)).await.map(drop)
+}
+
+/// The plugins in the kubelet's order, with the kubelet's separator.
+fn migrated_plugins() -> String {
+    let mut plugins: Vec<&str> = Migration::all().map(Migration::plugin).collect();
+    plugins.sort_unstable();
+    plugins.join(",")
 }
 
 fn entry(driver: &pb::Driver) -> Value {
@@ -146,6 +160,13 @@ mod tests {
             ..pb::Driver::default()
         };
         pb::WatchUpdate { r#type: type_.into(), object: Some(Object::Driver(driver)) }
+    }
+
+    #[test]
+    fn the_node_names_the_plugins_that_a_kubelet_names() {
+        let kubelets = "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file,kubernetes.io/cinder,\
+                        kubernetes.io/gce-pd,kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume";
+        assert_eq!(migrated_plugins(), kubelets);
     }
 
     #[test]

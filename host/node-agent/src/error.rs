@@ -16,6 +16,9 @@ pub enum AgentError {
     /// There is no runtime or no signal handler.
     #[error("cannot start threads: {0}")]
     Runtime(#[source] io::Error),
+    /// The kernel does not end the agent with the daemon.
+    #[error("the end of the daemon cannot be noticed: {0}")]
+    Parent(#[source] io::Error),
     /// There is no client of an API server.
     #[error(transparent)]
     Connection(#[from] volhost_cluster_client::ConnectionError),
@@ -27,7 +30,7 @@ impl AgentError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Config(_) | Self::Connection(_) => 2,
-            Self::Telemetry(_) | Self::Runtime(_) => 1,
+            Self::Telemetry(_) | Self::Runtime(_) | Self::Parent(_) => 1,
         }
     }
 }

@@ -13,6 +13,7 @@ use tracing::warn;
 use volhost_api::pb;
 
 use crate::daemon::Daemon;
+use crate::watches::KnownNode;
 
 /// Who writes fields, for server-side apply.
 pub(crate) const MANAGER: &str = "volhost-node-agent";
@@ -54,6 +55,39 @@ pub(crate) async fn report(
         }
         if changes.message().await?.is_none() {
             return Err(Status::cancelled("the daemon ends"));
+        }
+    }
+}
+
+/// As [`report`], beside a kubelet, which owns the field: says which of the daemon's volumes the
+/// kubelet has reported, and writes nothing. A kubelet mounts the volumes of the same pods.
+pub(crate) async fn follow(
+    daemon: &Daemon,
+    in_use: &watch::Sender<BTreeSet<String>>,
+    mut node: KnownNode,
+) -> Result<(), Status> {
+    let mut changes = daemon.watch(pb::Kind::Volumes, 0).await?;
+    let mut reported = None;
+    loop {
+        let now = daemon.volumes_in_use().await?;
+        in_use.send_if_modified(|known| {
+            let is_new = *known != now;
+            known.clone_from(&now);
+            is_new
+        });
+        let by_kubelet = node.borrow_and_update().as_ref().map(|node| node.in_use.clone()).unwrap_or_default();
+        let both: BTreeSet<String> = now.intersection(&by_kubelet).cloned().collect();
+        if reported.as_ref() != Some(&both) {
+            daemon.reported_in_use(&both).await?;
+            reported = Some(both);
+        }
+        tokio::select! {
+            change = changes.message() => {
+                if change?.is_none() {
+                    return Err(Status::cancelled("the daemon ends"));
+                }
+            }
+            changed = node.changed() => changed.map_err(|_| Status::cancelled("the agent ends"))?,
         }
     }
 }

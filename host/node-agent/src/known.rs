@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use volhost_objects::{Kind, ObjectKey, references};
 
-use crate::cluster_object::{ClusterObject, CsiVolume};
+use crate::cluster_object::ClusterObject;
 
 /// The kinds of which all objects are read: the pods of this node, and kinds of which a cluster has
 /// few. Of other kinds, only those are read that a pod here uses.
@@ -131,11 +131,11 @@ impl Known {
         }
     }
 
-    /// The objects that this one names, the VolumeAttachment of a PersistentVolume included.
+    /// The objects that this one names, the VolumeAttachments of its volumes included.
     pub(crate) fn references(&self, object: &ClusterObject, node: &str) -> BTreeSet<ObjectKey> {
         let Ok(parsed) = &object.object else { return BTreeSet::new() };
         let mut named = references::of(parsed);
-        if let Some(volume) = object.persistent_volume().and_then(CsiVolume::of) {
+        for volume in object.csi_volumes() {
             let driver = self.get(&ObjectKey::new(Kind::CsiDriver, "", volume.driver.as_str()));
             if driver.is_none_or(|driver| driver.requires_attach()) {
                 named.insert(volume.attachment(node));

@@ -10,7 +10,7 @@
 //!      '<-- TokenRequests ----------------- tokens <-----------------------'
 //! ```
 //!
-//! It runs beside the daemon, as a process of its own and without a right on the node: what speaks
+//! `volhost run --kubernetes` starts it. It runs beside the daemon, as a process of its own and without a right on the node: what speaks
 //! TLS and has the cluster's credentials is not what mounts.
 //!
 //! What it does not know it leaves as it is. While the API server does not answer, the daemon keeps
@@ -24,6 +24,7 @@
 //! | `watches` | the watches: of all objects of a kind, and of single ones by name |
 //! | `cluster_object` | one object as the API server has it |
 //! | `known` | all that was read, and which pods can be passed on |
+//! | `parent` | the daemon that has started the agent |
 //! | `plan` | which objects the daemon has to add and remove |
 //! | `refusals` | what the daemon has refused, and when it is tried again |
 //! | `daemon` | calls of the daemon |
@@ -44,6 +45,7 @@ mod growth;
 mod in_use;
 mod known;
 mod mirror;
+mod parent;
 mod plan;
 mod refusals;
 mod run;

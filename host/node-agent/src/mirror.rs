@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 use tracing::{info, warn};
 use volhost_cluster_client::Events;
+use volhost_config::PodScope;
 use volhost_objects::{Kind, Object, ObjectKey};
 
 use crate::cluster_object::ClusterObject;
@@ -56,6 +57,7 @@ fn reference(object: &ClusterObject) -> ObjectReference {
 /// What was read from the API server. It outlives sessions with the daemon.
 pub(crate) struct Mirror {
     node: String,
+    scope: PodScope,
     known: Known,
     watches: Watches,
     watched: BTreeSet<ObjectKey>,
@@ -85,12 +87,14 @@ impl Mirror {
         client: &kube::Client,
         connect: Connect,
         node: &str,
+        scope: PodScope,
         events: Events,
         pods: PodReferences,
     ) -> Self {
         let (sender, news) = mpsc::unbounded_channel();
         Self {
             node: node.to_owned(),
+            scope,
             known: Known::default(),
             watches: Watches::start(client, connect, node, sender),
             watched: BTreeSet::new(),
@@ -159,7 +163,8 @@ impl Mirror {
             is_new
         });
         loop {
-            let planner = Planner { known: &self.known, held: &session.held, in_use, node: &self.node };
+            let (known, held) = (&self.known, &session.held);
+            let planner = Planner { known, held, in_use, node: &self.node, scope: &self.scope };
             let mut plan = planner.plan();
             self.watch(&mut plan);
             let mut has_changed = false;
@@ -261,6 +266,11 @@ impl Mirror {
         let now = Instant::now();
         let unusable: Vec<_> =
             self.known.unusable().map(|(object, why)| (Arc::clone(object), why.to_owned())).collect();
+        // A pod that cannot be read may be another program's.
+        let unusable = unusable
+            .into_iter()
+            .filter(|(object, _)| object.is_in(&self.scope) || session.held.contains_key(&object.key));
+        let unusable: Vec<_> = unusable.collect();
         for (object, why) in unusable {
             self.warn(&object, "it cannot be used, and what was known of it before counts", &why);
         }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use volhost_config::PodScope;
 use volhost_objects::{Kind, ObjectKey};
 
 use crate::cluster_object::{ClusterObject, CsiVolume};
@@ -59,6 +60,8 @@ pub(crate) struct Planner<'a> {
     pub(crate) in_use: &'a BTreeSet<String>,
     /// This node's name.
     pub(crate) node: &'a str,
+    /// Which of the node's pods the daemon is to have.
+    pub(crate) scope: &'a PodScope,
 }
 
 impl Planner<'_> {
@@ -70,7 +73,7 @@ impl Planner<'_> {
         for driver in self.known.of_kind(Kind::CsiDriver) {
             self.add(driver, &mut ready);
         }
-        for pod in self.known.of_kind(Kind::Pod) {
+        for pod in self.known.of_kind(Kind::Pod).filter(|pod| self.is_ours(pod)) {
             let mut search = Search::default();
             self.search(pod, &mut search);
             plan.watched.extend(search.named);
@@ -94,6 +97,12 @@ impl Planner<'_> {
         plan.steps = self.removals(&plan);
         plan.steps.extend(ready.into_values().map(Step::Add));
         plan
+    }
+
+    /// Whether the daemon is to have the pod: it is in the scope, or the daemon has it already. A pod
+    /// that leaves the scope keeps its volumes until it is gone.
+    fn is_ours(self, pod: &ClusterObject) -> bool {
+        pod.is_in(self.scope) || self.held.get(&pod.key).is_some_and(|held| held.uid == pod.uid)
     }
 
     /// Finds all that an object names, and what these name.
@@ -145,6 +154,13 @@ impl Planner<'_> {
             }
             plan.watched.extend([key.clone(), attachment]);
         }
+        // A volume that a pod names itself has no PersistentVolume.
+        for volume in self.in_use.iter().filter_map(|name| CsiVolume::of_unique_name(name)) {
+            let attachment = volume.attachment(self.node);
+            if self.held.contains_key(&attachment) {
+                plan.watched.insert(attachment);
+            }
+        }
     }
 
     /// What the daemon has and is to forget: pods first, so that nothing is missed by them.
@@ -160,9 +176,9 @@ impl Planner<'_> {
             // It may belong to a volume that is not read yet.
             Kind::VolumeAttachment if unread_volumes && !self.known.is_read(key) => false,
             Kind::ClusterTrustBundle if !plan.wants_bundles => true,
-            Kind::Pod | Kind::CsiDriver | Kind::ClusterTrustBundle => {
-                self.known.is_read(key) && self.known.get(key).is_none()
-            }
+            // Another pod of the name may be in the scope no more.
+            Kind::Pod => self.known.is_read(key) && self.known.get(key).is_none_or(|pod| !self.is_ours(pod)),
+            Kind::CsiDriver | Kind::ClusterTrustBundle => self.known.is_read(key) && self.known.get(key).is_none(),
             _ if !plan.watched.contains(key) => true,
             // Another object of the name is not a change of the first.
             _ => self.known.is_read(key) && self.known.get(key).is_none_or(|object| object.uid != held.uid),

@@ -17,7 +17,7 @@ use crate::daemon::{CallError, Daemon};
 use crate::error::AgentError;
 use crate::mirror::{Mirror, PodReferences};
 use crate::watches::{Connect, KnownNode};
-use crate::{csi_node, events, growth, in_use, tokens, watches};
+use crate::{csi_node, events, growth, in_use, parent, tokens, watches};
 
 /// How long after the end of a session the daemon is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -27,6 +27,11 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// # Errors
 /// [`AgentError`].
 pub fn run(arguments: NodeAgentArguments, socket: &Path) -> Result<(), AgentError> {
+    if let Some(daemon) = arguments.parent
+        && !parent::end_with(daemon)?
+    {
+        return Ok(());
+    }
     let telemetry = Telemetry::begin(arguments.log_format, &arguments.log_level, None, "")?;
     let threads = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(AgentError::Runtime)?;
     let outcome = threads.block_on(agent(arguments, socket));
@@ -49,8 +54,9 @@ async fn agent(arguments: NodeAgentArguments, socket: &Path) -> Result<(), Agent
     tokio::spawn(watches::watch_node(client.clone(), node.clone(), seen));
     let events = Events::start(client.clone(), "volhost-node-agent", &node);
     let pods = PodReferences::default();
-    let mut mirror = Mirror::start(&client, connect, &node, events.clone(), pods.clone());
-    let parts = SessionParts { client, node, daemon: Daemon::new(socket), events, pods, known };
+    let mut mirror = Mirror::start(&client, connect, &node, arguments.scope.clone(), events.clone(), pods.clone());
+    let has_all = arguments.scope.is_whole_node();
+    let parts = SessionParts { client, node, has_all, daemon: Daemon::new(socket), events, pods, known };
     let mut logged = String::new();
     loop {
         let ended = stop.run_until_cancelled(parts.session(&mut mirror)).await;
@@ -69,6 +75,8 @@ async fn agent(arguments: NodeAgentArguments, socket: &Path) -> Result<(), Agent
 struct SessionParts {
     client: Client,
     node: String,
+    /// No kubelet mounts volumes on the node.
+    has_all: bool,
     daemon: Daemon,
     events: Events,
     pods: PodReferences,
@@ -79,7 +87,7 @@ impl SessionParts {
     /// Keeps one run of the daemon up to date, until it is lost. Another run may have forgotten
     /// something.
     async fn session(&self, mirror: &mut Mirror) -> Result<(), Status> {
-        let Self { client, node, daemon, events, pods, known } = self;
+        let Self { client, node, has_all, daemon, events, pods, known } = self;
         let (set_in_use, in_use) = watch::channel(daemon.volumes_in_use().await?);
         // Volumes are resolved by them.
         let mut labels = known.clone();
@@ -94,7 +102,12 @@ impl SessionParts {
         info!(node, "a session with the daemon begins");
         tokio::try_join!(
             mirror.keep(daemon, in_use),
-            in_use::report(client, node, daemon, &set_in_use),
+            async {
+                match has_all {
+                    true => in_use::report(client, node, daemon, &set_in_use).await,
+                    false => in_use::follow(daemon, &set_in_use, known.clone()).await,
+                }
+            },
             events::publish(daemon, pods, events),
             growth::report(client, daemon, events, growing),
             tokens::issue(client, daemon),

@@ -124,6 +124,8 @@ impl Drop for Place {
 pub(crate) struct NodeObject {
     pub(crate) uid: String,
     pub(crate) labels: BTreeMap<String, String>,
+    /// `status.volumesInUse`.
+    pub(crate) in_use: BTreeSet<String>,
 }
 
 /// What is known of this node; none before it has been read.
@@ -136,7 +138,8 @@ pub(crate) async fn watch_node(client: Client, node: String, known: watch::Sende
         match seen {
             Ok(Some(seen)) => {
                 let (uid, labels) = (seen.metadata.uid.unwrap_or_default(), seen.metadata.labels.unwrap_or_default());
-                let new = Some(NodeObject { uid, labels });
+                let in_use = seen.status.and_then(|status| status.volumes_in_use).unwrap_or_default();
+                let new = Some(NodeObject { uid, labels, in_use: in_use.into_iter().collect() });
                 // It also changes with each heartbeat of its status.
                 known.send_if_modified(|before| {
                     let is_new = *before != new;

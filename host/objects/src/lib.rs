@@ -14,6 +14,7 @@
 //! | [`pod`], [`claim`], ... | one kind of object each |
 //! | [`store`], [`binding`] | all objects of all sources, and which claim has which volume |
 //! | [`populate`] | pods and objects to resolved volumes |
+//! | `migrated` | volumes of former in-tree sources, as their CSI drivers get them |
 //! | [`payload`] | the objects that volumes show, for plugins' calls |
 #![forbid(unsafe_code)]
 
@@ -29,6 +30,7 @@ pub mod immutable;
 pub mod key;
 mod keyed;
 mod limits;
+mod migrated;
 mod nearest;
 mod nested_mounts;
 pub mod object;
@@ -60,6 +62,7 @@ pub use changes::{Changes, Problem, ProblemKind};
 pub use claim::{ClaimObject, DataSource};
 pub use error::ManifestError;
 pub use key::{DEFAULT_NAMESPACE, Kind, ObjectKey, Origin, derived_uid};
+pub use migrated::CsiVolumeName;
 pub use object::{Object, ObjectContent};
 pub use parse::{Parsed, parse};
 pub use persistent_volume::PersistentVolumeObject;

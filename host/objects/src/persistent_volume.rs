@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as k8s;
 use serde_json::{Map, Value};
+use volhost_csi_translation::{AZURE_RESOURCE_GROUP_ANNOTATION, PORTWORX_ANNOTATIONS};
 use volhost_model::SpecName;
 use volhost_model::quantity::parse_bytes;
 use volhost_model::spec::{ANNOTATION_PREFIX, NodeAffinity, NodeRequirement, NodeSelectorTerm, VolumeMode};
@@ -66,6 +67,8 @@ pub struct PersistentVolumeObject {
     pub gid: Option<i64>,
     /// Its annotations that are meant for volhost.
     pub annotations: BTreeMap<String, String>,
+    /// Its annotations that belong to a former in-tree source.
+    pub source_annotations: BTreeMap<String, String>,
     /// `spec.persistentVolumeReclaimPolicy`; `Retain` when absent, as Kubernetes' default.
     pub reclaim_policy: &'static str,
     /// It was made for the claim that it is kept for, which need not fit otherwise: it may ask for
@@ -109,6 +112,8 @@ pub(super) fn check(
     let mount_options = mount_options(by_annotation, &spec.mount_options.unwrap_or_default())?;
     let mut annotations = metadata.annotations.unwrap_or_default();
     let provisioned = annotations.contains_key(PROVISIONED_ANNOTATION);
+    let mut source_annotations = annotations.clone();
+    source_annotations.retain(|key, _| is_of_source(key));
     annotations.retain(|key, _| key.starts_with(ANNOTATION_PREFIX));
     let phase = status.and_then(|status| status.phase).unwrap_or_default();
     Ok(PersistentVolumeObject {
@@ -126,10 +131,16 @@ pub(super) fn check(
         claim: spec.claim_ref.map(claim_reference).transpose()?,
         gid,
         annotations,
+        source_annotations,
         reclaim_policy: reclaim_policy(spec.persistent_volume_reclaim_policy.as_deref())?,
         provisioned,
         available: metadata.deletion_timestamp.is_none() && !matches!(phase.as_str(), "Released" | "Failed"),
     })
+}
+
+/// Whether the annotation is a part of a former in-tree source.
+fn is_of_source(key: &str) -> bool {
+    key == AZURE_RESOURCE_GROUP_ANNOTATION || PORTWORX_ANNOTATIONS.contains(&key)
 }
 
 /// `storage` of a list of quantities, in bytes.
@@ -206,7 +217,8 @@ fn claim_reference(reference: k8s::ObjectReference) -> Result<ClaimReference, Fi
     Ok(ClaimReference { namespace, name, uid: reference.uid.filter(|uid| !uid.is_empty()) })
 }
 
-fn node_affinity(selector: k8s::NodeSelector) -> NodeAffinity {
+/// `nodeAffinity.required` as the model has it.
+pub(super) fn node_affinity(selector: k8s::NodeSelector) -> NodeAffinity {
     let requirements = |list: Option<Vec<k8s::NodeSelectorRequirement>>| {
         let all = list.unwrap_or_default().into_iter();
         all.map(|one| NodeRequirement { key: one.key, operator: one.operator, values: one.values.unwrap_or_default() })

@@ -37,6 +37,8 @@ pub struct PodObject {
     pub selinux_change_policy: Option<SelinuxChangePolicy>,
     /// `spec.nodeName`; empty when the pod names none.
     pub node_name: String,
+    /// `spec.runtimeClassName`; empty when the pod names none.
+    pub runtime_class: String,
     /// `status.phase`; empty when the manifest has none.
     pub phase: String,
     /// It has a `metadata.deletionTimestamp`.
@@ -106,6 +108,7 @@ pub(super) fn check(
         environments,
         selinux_change_policy,
         node_name: spec.node_name.unwrap_or_default(),
+        runtime_class: spec.runtime_class_name.unwrap_or_default(),
         containers_ended: status.as_ref().is_some_and(containers_ended),
         phase: status.and_then(|status| status.phase).unwrap_or_default(),
         deleting: metadata.deletion_timestamp.is_some(),

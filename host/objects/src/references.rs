@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::key::{Kind, ObjectKey};
+use super::migrated::{self, MigratedVolume};
 use super::object::{Object, ObjectContent};
 use super::persistent_volume::PersistentVolumeObject;
 use super::pod::PodObject;
@@ -65,6 +66,10 @@ pub(super) fn of_pod(pod: &PodObject) -> BTreeSet<ObjectKey> {
                         }
                     }
                 }
+                (field, Value::Object(fields)) if migrated::is_migrated(field) => {
+                    let volume = migrated::inline(&volume.name, field, fields, namespace).and_then(Result::ok);
+                    found.extend(volume.iter().flat_map(MigratedVolume::secrets));
+                }
                 (_, Value::Object(fields)) => {
                     found.extend(
                         secrets(fields).filter_map(|secret| text(secret, "name")).map(|name| key(Kind::Secret, name)),
@@ -79,11 +84,17 @@ pub(super) fn of_pod(pod: &PodObject) -> BTreeSet<ObjectKey> {
 
 /// The secrets that the PersistentVolume's source names.
 pub(super) fn of_persistent_volume(volume: &PersistentVolumeObject) -> BTreeSet<ObjectKey> {
+    if let Some(migrated) = migrated::of_object(volume) {
+        return migrated.iter().flat_map(MigratedVolume::secrets).collect();
+    }
     let sources = volume.source.values().filter_map(Value::as_object);
-    sources
-        .flat_map(secrets)
+    sources.flat_map(with_namespaces).collect()
+}
+
+/// The secrets that a source names with their namespaces.
+pub(super) fn with_namespaces(fields: &Map<String, Value>) -> impl Iterator<Item = ObjectKey> {
+    secrets(fields)
         .filter_map(|secret| Some(ObjectKey::new(Kind::Secret, text(secret, "namespace")?, text(secret, "name")?)))
-        .collect()
 }
 
 /// `secretRef`, `nodePublishSecretRef` and their like.

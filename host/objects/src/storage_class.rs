@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::storage::v1 as k8s;
+use volhost_csi_translation::{Migration, TranslationError, class_to_csi};
 use volhost_provisioner::terms::ClassParameters;
 use volhost_provisioner::{Reclaim, TermsError};
 
@@ -44,8 +45,12 @@ pub struct StorageClassObject {
     pub is_default: bool,
 }
 
-/// Checks a StorageClass.
+/// Checks a StorageClass. One of a former in-tree plugin becomes one of its CSI driver.
 pub(super) fn check(typed: k8s::StorageClass, name: String, file: &Arc<str>) -> Result<StorageClassObject, FieldError> {
+    let typed = match Migration::of_plugin(&typed.provisioner) {
+        Some(_) => class_to_csi(&typed).map_err(untranslatable)?,
+        None => typed,
+    };
     let annotations = typed.metadata.annotations.unwrap_or_default();
     let reclaim = match typed.reclaim_policy.as_deref() {
         None | Some("Delete") => Reclaim::Delete,
@@ -97,6 +102,15 @@ fn provisioner(name: String) -> Result<Option<String>, FieldError> {
         return Err(FieldError::other("provisioner", message));
     }
     Ok(Some(name))
+}
+
+/// The path is the message's beginning, here too.
+fn untranslatable(error: TranslationError) -> FieldError {
+    let text = error.to_string();
+    match text.split_once(": ") {
+        Some((path, message)) => FieldError::other(path, message),
+        None => FieldError::other("provisioner", text),
+    }
 }
 
 /// The path is the message's beginning, as with every other field.

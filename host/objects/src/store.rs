@@ -9,6 +9,7 @@ use volhost_model::PodUid;
 use super::binding::{Bindings, Unbound};
 use super::claim::ClaimObject;
 use super::key::{Kind, ObjectKey};
+use super::migrated;
 use super::object::{Object, ObjectContent};
 use super::persistent_volume::PersistentVolumeObject;
 use super::pod::PodObject;
@@ -432,9 +433,8 @@ impl ObjectStore {
 
 /// Whether a CSI driver may be behind the volume: it names one itself, or has a claim.
 fn may_be_csi(volume: &PodVolume) -> bool {
-    ["csi", references::CLAIM_SOURCE, references::EPHEMERAL_SOURCE]
-        .iter()
-        .any(|field| volume.source.contains_key(*field))
+    let named = ["csi", references::CLAIM_SOURCE, references::EPHEMERAL_SOURCE];
+    volume.source.keys().any(|field| named.contains(&field.as_str()) || migrated::is_migrated(field))
 }
 
 fn drop_user<U: Ord>(users: &mut BTreeMap<ObjectKey, BTreeSet<U>>, referred: &ObjectKey, user: &U) {

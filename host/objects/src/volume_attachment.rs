@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::PersistentVolumeSpec;
 use k8s_openapi::api::storage::v1 as k8s;
+use serde_json::{Map, Value};
 use volhost_model::names::check_dns_subdomain;
 
 use super::error::FieldError;
@@ -23,6 +25,9 @@ pub struct VolumeAttachmentObject {
     pub node: String,
     /// `spec.source.persistentVolumeName`; none for a volume that it describes itself.
     pub persistent_volume: Option<String>,
+    /// `spec.source.inlineVolumeSpec`, of a pod's own volume that a CSI driver serves in place of
+    /// a former in-tree plugin.
+    pub inline: Option<InlineVolume>,
     /// `status.attached`.
     pub attached: bool,
     /// `status.attachmentMetadata`, what the storage said of the attachment.
@@ -31,6 +36,17 @@ pub struct VolumeAttachmentObject {
     pub attach_error: Option<String>,
     /// The message of `status.detachError`.
     pub detach_error: Option<String>,
+}
+
+/// A volume that a VolumeAttachment describes itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InlineVolume {
+    /// The field of its source; none without one.
+    pub source: Option<String>,
+    /// The fields of the source.
+    pub fields: Map<String, Value>,
+    /// Its access modes.
+    pub access_modes: Vec<String>,
 }
 
 /// Checks a VolumeAttachment.
@@ -42,7 +58,8 @@ pub(super) fn check(typed: k8s::VolumeAttachment, name: String) -> Result<Volume
         }
     }
     let persistent_volume = spec.source.persistent_volume_name;
-    match (&persistent_volume, &spec.source.inline_volume_spec) {
+    let inline = spec.source.inline_volume_spec.map(inline_volume);
+    match (&persistent_volume, &inline) {
         (Some(volume), None) => check_dns_subdomain("PersistentVolume name", volume)
             .map_err(|error| FieldError::new("spec.source.persistentVolumeName", error))?,
         (None, Some(_)) => {}
@@ -62,11 +79,22 @@ pub(super) fn check(typed: k8s::VolumeAttachment, name: String) -> Result<Volume
         attacher: spec.attacher,
         node: spec.node_name,
         persistent_volume,
+        inline,
         attached: status.attached,
         metadata: status.attachment_metadata.unwrap_or_default(),
         attach_error: status.attach_error.map(in_words),
         detach_error: status.detach_error.map(in_words),
     })
+}
+
+/// Kubernetes writes a CSI source here, and nothing else.
+fn inline_volume(spec: PersistentVolumeSpec) -> InlineVolume {
+    let csi = spec.csi.and_then(|csi| serde_json::to_value(csi).ok());
+    let (source, fields) = match csi {
+        Some(Value::Object(fields)) => (Some("csi".to_owned()), fields),
+        _ => (None, Map::new()),
+    };
+    InlineVolume { source, fields, access_modes: spec.access_modes.unwrap_or_default() }
 }
 
 fn in_words(error: k8s::VolumeError) -> String {

@@ -154,6 +154,7 @@ impl PluginRegistry {
         } else {
             format!("; {} plugin file(s) could not be loaded, see `volhost get plugins -o wide`", failed.len())
         };
-        format!("no loaded plugin serves the volume source {wanted}: {known}{hint}").into()
+        let removed = volhost_csi_translation::removed(source).map(|words| format!("; {words}")).unwrap_or_default();
+        format!("no loaded plugin serves the volume source {wanted}: {known}{hint}{removed}").into()
     }
 }

@@ -20,9 +20,9 @@ const NAMESPACE: &str = "volhost-node";
 const ACCOUNT: &str = "volhost-node-agent";
 
 /// A node of its own in the shared cluster: a daemon and an agent.
-struct AgentNode {
-    cluster: Arc<Cluster>,
-    node: Node,
+pub(crate) struct AgentNode {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) node: Node,
     proxy: Proxy,
     name: &'static str,
     kubeconfig: PathBuf,
@@ -31,12 +31,30 @@ struct AgentNode {
 
 impl AgentNode {
     fn start(name: &'static str) -> Self {
+        let mut started = Self::prepare(name);
+        started.node.add_arguments(&["--controller-attaches"]);
+        started.node.start();
+        started.start_agent();
+        started
+    }
+
+    /// A daemon that starts its agent itself, with these options.
+    pub(crate) fn start_as_one(name: &'static str, options: &[&str]) -> Self {
+        let mut started = Self::prepare(name);
+        let kubeconfig = started.kubeconfig.display().to_string();
+        started.node.add_arguments(&["--kubernetes", "--kubeconfig", &kubeconfig]);
+        started.node.add_arguments(options);
+        started.node.start();
+        started
+    }
+
+    fn prepare(name: &'static str) -> Self {
         let cluster = Cluster::shared();
         deploy(&cluster, "node-agent", &[]);
         cluster.apply(&format!(
             "{{ apiVersion: v1, kind: Node, metadata: {{ name: {name}, labels: {{ zone: of-{name} }} }} }}"
         ));
-        let mut builder = Node::builder().name(name).arguments(&["--controller-attaches"]);
+        let mut builder = Node::builder().name(name);
         for plugin in ["config-map", "csi", "secret", "projected"] {
             builder = builder.plugin(artifacts::plugin(plugin));
         }
@@ -44,7 +62,6 @@ impl AgentNode {
         let registry = node.folder().join("registry");
         fs::create_dir(&registry).unwrap();
         node.add_arguments(&["--plugin-registry", registry.to_str().unwrap()]);
-        node.start();
         let kubeconfig = kubeconfig(&cluster, name, NAMESPACE, ACCOUNT);
         let mut config: Value = serde_json::from_str(&fs::read_to_string(&kubeconfig).unwrap()).unwrap();
         let server = &mut config["clusters"][0]["cluster"]["server"];
@@ -52,9 +69,7 @@ impl AgentNode {
         let proxy = Proxy::start(port);
         *server = format!("https://127.0.0.1:{}", proxy.port()).into();
         fs::write(&kubeconfig, config.to_string()).unwrap();
-        let mut started = Self { cluster, node, proxy, name, kubeconfig, agent: None };
-        started.start_agent();
-        started
+        Self { cluster, node, proxy, name, kubeconfig, agent: None }
     }
 
     fn start_agent(&mut self) {
@@ -86,7 +101,7 @@ impl AgentNode {
     }
 
     /// Applies a pod on this node. Returns its uid.
-    fn pod(&self, pod: &str, volumes: &str) -> String {
+    pub(crate) fn pod(&self, pod: &str, volumes: &str) -> String {
         let names: Vec<String> = volumes
             .split("name: ")
             .skip(1)
@@ -109,16 +124,16 @@ spec:
         self.cluster.kubectl(&["get", "pod", pod, "-o", "jsonpath={.metadata.uid}"])
     }
 
-    fn delete_pod(&self, pod: &str) {
+    pub(crate) fn delete_pod(&self, pod: &str) {
         self.cluster.kubectl(&["delete", "pod", pod, "--force", "--grace-period=0", "--wait=false"]);
     }
 
     /// The file of a pod's volume.
-    fn file(&self, uid: &str, plugin: &str, path: &str) -> PathBuf {
+    pub(crate) fn file(&self, uid: &str, plugin: &str, path: &str) -> PathBuf {
         self.node.path(&self.node.root().join("pods").join(uid).join("volumes").join(plugin).join(path))
     }
 
-    fn assert_content(&self, file: &std::path::Path, content: &str) {
+    pub(crate) fn assert_content(&self, file: &std::path::Path, content: &str) {
         let read = || fs::read_to_string(file).unwrap_or_else(|error| error.to_string());
         assert!(
             eventually(|| read() == content),
@@ -130,13 +145,13 @@ spec:
         );
     }
 
-    fn assert_unmounted(&self) {
+    pub(crate) fn assert_unmounted(&self) {
         let mounts = || self.node.pod_mounts();
         assert!(eventually(|| mounts().is_empty()), "{:?}\n{}\n{}", mounts(), self.log(), self.node.log());
     }
 
     /// The agent as the API server's log names it.
-    fn assert_permitted(&self) {
+    pub(crate) fn assert_permitted(&self) {
         let agent = format!("volhost-node-agent/{} ({})", env!("CARGO_PKG_VERSION"), self.name);
         assert_permitted(&self.cluster, &agent);
     }
@@ -152,7 +167,7 @@ impl Drop for AgentNode {
     }
 }
 
-fn config_map(name: &str, text: &str) -> String {
+pub(crate) fn config_map(name: &str, text: &str) -> String {
     format!("{{ apiVersion: v1, kind: ConfigMap, metadata: {{ name: {name} }}, data: {{ text: {text} }} }}")
 }
 

@@ -68,7 +68,7 @@ fn a_tokens_longest_life_goes_with_its_signing_and_is_long_enough_to_renew_it() 
 fn every_option_can_be_given_in_the_file_and_in_the_environment() {
     let text = "
         root-dir = '/r'\nplugin-dir = '/p'\nmanifests = '/m'\nplugin-registry = '/y'\nmanifest-grace = '20s'\nshipped-plugins = '/l'\nsocket = '/s'\nsocket-group = 'g'\nnode-name = 'n'\nnode-label = ['a=b', 'c=d']\ncache-dir = '/c'
-        log-format = 'json'\nlog-level = 'debug'\nmetrics-listen = '127.0.0.1:9810'\nstatus-page = 'off'\notlp-endpoint = 'unix:/o'\noperation-deadline = '1m'\nplugin-cpu-time = '1s'\nmax-operations = 3\ncontroller-attaches = true\nverify-attached = '10s'\nrefresh-period = '20s'\nflex-driver-dir = '/d'\ntrusted-keys = '/t'\nrequire-signature = true\nprovision = true\nreclaim-grace = '30m'\ntoken-signing-key = '/k'\ntoken-issuer = 'https://i'\ntoken-max-lifetime = '1h'\nready-file = '/f'";
+        log-format = 'json'\nlog-level = 'debug'\nmetrics-listen = '127.0.0.1:9810'\nstatus-page = 'off'\notlp-endpoint = 'unix:/o'\noperation-deadline = '1m'\nplugin-cpu-time = '1s'\nmax-operations = 3\ncontroller-attaches = true\nkubernetes = true\nkubeconfig = '/k8s'\nscope = 'label:a=b'\nverify-attached = '10s'\nrefresh-period = '20s'\nflex-driver-dir = '/d'\ntrusted-keys = '/t'\nrequire-signature = true\nprovision = true\nreclaim-grace = '30m'\ntoken-signing-key = '/k'\ntoken-issuer = 'https://i'\ntoken-max-lifetime = '1h'\nready-file = '/f'";
     // The list of shipped plugins is read, so it has to exist.
     let lists = tempfile::tempdir().unwrap();
     let list = lists.path().join("shipped-plugins.sha256");
@@ -97,6 +97,9 @@ fn every_option_can_be_given_in_the_file_and_in_the_environment() {
         ("VOLHOST_PLUGIN_CPU_TIME", "1s"),
         ("VOLHOST_MAX_OPERATIONS", "3"),
         ("VOLHOST_CONTROLLER_ATTACHES", "true"),
+        ("VOLHOST_KUBERNETES", "true"),
+        ("VOLHOST_KUBECONFIG", "/k8s"),
+        ("VOLHOST_SCOPE", "label:a=b"),
         ("VOLHOST_VERIFY_ATTACHED", "10s"),
         ("VOLHOST_REFRESH_PERIOD", "20s"),
         ("VOLHOST_FLEX_DRIVER_DIR", "/d"),
@@ -122,6 +125,24 @@ fn every_option_can_be_given_in_the_file_and_in_the_environment() {
 }
 
 #[test]
+fn in_a_cluster_a_controller_attaches_unless_the_operator_says_otherwise() {
+    let given = |more: &[&str]| {
+        let all = [&["--node-name", "n"], more].concat();
+        load(flags(&all), None, &EnvironmentVariables::default()).map_err(|error| error.to_string())
+    };
+    let config = given(&["--kubernetes"]).unwrap();
+    let options = config.kubernetes.unwrap();
+    assert!(config.controller_attaches && options.kubeconfig.is_none() && options.scope.is_whole_node());
+    assert!(!given(&["--kubernetes", "--controller-attaches=false"]).unwrap().controller_attaches);
+    let without = given(&[]).unwrap();
+    assert!(!without.controller_attaches && without.kubernetes.is_none());
+    for (option, value) in [("kubeconfig", "/k"), ("scope", "label:a")] {
+        let refused = given(&[&format!("--{option}"), value]).unwrap_err();
+        assert!(refused.starts_with(option) && refused.contains("goes with kubernetes"), "{refused}");
+    }
+}
+
+#[test]
 fn an_unknown_key_is_named_with_its_line_and_the_keys_there_are() {
     let error = refused("root-dir = '/r'\n\nroto-dir = '/r'\n");
     assert!(
@@ -142,6 +163,7 @@ fn a_bad_value_is_named_with_line_and_key() {
         ("otlp-endpoint = 'https://a:1'", "does not support TLS"),
         ("max-operations = 0", "nonzero"),
         ("node-label = ['ab']", "is no label"),
+        ("scope = 'pods'", "is no scope"),
     ] {
         let error = refused(&format!("root-dir = '/r'\n{line}\n"));
         let key = line.split(' ').next().unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 use tonic::Status;
+use volhost_csi_translation::TranslationError;
 
 use crate::access::AccessModeError;
 use crate::driver::said;
@@ -11,9 +12,12 @@ use crate::secrets::SecretError;
 /// Kubernetes takes it into events of the pod.
 #[derive(Debug, Error)]
 pub(crate) enum AttachError {
-    /// A volume of a pod's own, which only in-tree volumes that were migrated are.
-    #[error("the attachment names no PersistentVolume")]
+    /// It says nothing of its volume.
+    #[error("the attachment names no PersistentVolume and describes no volume")]
     NoName,
+    /// The volume of a former in-tree source that the driver cannot serve.
+    #[error("persistentvolume {0:?} cannot be served by its CSI driver: spec.{1}")]
+    Untranslatable(String, #[source] TranslationError),
     /// It may not be in the cache yet.
     #[error("persistentvolume {0:?} not found")]
     NoVolume(String),

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! # Guarantees
-//! - The attachment and its volume have a finalizer before the driver is called: neither is gone
+//! - The attachment and its PersistentVolume, if it has one, have a finalizer before the driver is called: neither is gone
 //!   while the driver may still have the volume attached.
 //! - An attachment that is deleted is detached, also if attaching it never succeeded: an attempt
 //!   whose outcome is unknown may have attached it.
@@ -16,7 +16,7 @@ mod status;
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume};
+use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeSpec};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -27,12 +27,24 @@ use crate::access;
 use crate::caches::Caches;
 use crate::driver::{Can, Driver};
 use crate::finalizers::{self, FIELD_MANAGER};
+use crate::migrated;
 use crate::secrets::read as read_secret;
 use failure::AttachError;
 
 /// The annotation with the node's id as the driver knows it: the CSINode may be gone when the
 /// volume is detached.
 const NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
+
+/// The volume of an attachment, as the driver knows it.
+struct AttachedVolume {
+    /// Its PersistentVolume; none for a volume that the attachment describes itself: of a pod's own
+    /// volume, whose former in-tree plugin the driver replaced.
+    object: Option<Arc<PersistentVolume>>,
+    /// For messages: of the PersistentVolume, or the driver's.
+    name: String,
+    spec: PersistentVolumeSpec,
+    csi: CSIPersistentVolumeSource,
+}
 
 /// Attaches and detaches volumes.
 pub(crate) struct Attacher {
@@ -79,12 +91,10 @@ impl Attacher {
             let status = status::attached(Default::default());
             return self.patch_status(attachment, &status).await.map_err(AttachError::Write);
         }
-        let volume = self.volume(attachment)?;
-        let csi = self.source(&volume)?;
+        let AttachedVolume { object, name: volume, spec, csi } = self.volume(attachment)?;
         let node = attachment.spec.node_name.as_str();
         let node_id = self.node_id(node).ok_or_else(|| AttachError::NoNode(node.to_owned()))?;
-        self.protect(name, attachment, &volume, &node_id).await.map_err(AttachError::Write)?;
-        let spec = volume.spec.clone().unwrap_or_default();
+        self.protect(name, attachment, object.as_deref(), &node_id).await.map_err(AttachError::Write)?;
         let mode = access::mode(
             spec.access_modes.as_deref().unwrap_or_default(),
             self.driver.can(Can::SingleNodeMultiWriter),
@@ -105,14 +115,13 @@ impl Attacher {
         let context = answer.into_inner().publish_context;
         let status = status::attached(context.into_iter().collect());
         self.patch_status(attachment, &status).await.map_err(AttachError::Write)?;
-        info!(attachment = name, node, volume = volume.metadata.name, "a volume is attached");
+        info!(attachment = name, node, volume, "a volume is attached");
         Ok(())
     }
 
     async fn detach(&self, name: &str, attachment: &VolumeAttachment) -> Result<(), AttachError> {
         if self.driver.can(Can::PublishUnpublishVolume) {
-            let volume = self.volume(attachment)?;
-            let csi = self.source(&volume)?;
+            let AttachedVolume { name: volume, csi, .. } = self.volume(attachment)?;
             let node = attachment.spec.node_name.as_str();
             let annotated = attachment.metadata.annotations.as_ref().and_then(|all| all.get(NODE_ID)).cloned();
             let node_id =
@@ -124,7 +133,7 @@ impl Attacher {
             };
             let answer = self.driver.client().controller_unpublish_volume(self.driver.request(request)).await;
             answer.map_err(|source| AttachError::Detach { source: Box::new(source) })?;
-            info!(attachment = name, node, volume = volume.metadata.name, "a volume is detached");
+            info!(attachment = name, node, volume, "a volume is detached");
         }
         let patch = finalizers::patch(&attachment.metadata, &[&self.finalizer], &[]);
         let api = Api::<VolumeAttachment>::all(self.client.clone());
@@ -164,15 +173,15 @@ impl Attacher {
         }
     }
 
-    /// Writes both finalizers and the node's id, as far as they are missing.
+    /// Writes the finalizers of attachment and volume and the node's id, as far as they are missing.
     async fn protect(
         &self,
         name: &str,
         attachment: &VolumeAttachment,
-        volume: &PersistentVolume,
+        volume: Option<&PersistentVolume>,
         node_id: &str,
     ) -> Result<(), kube::Error> {
-        if !finalizers::has(&volume.metadata, &self.finalizer) {
+        if let Some(volume) = volume.filter(|volume| !finalizers::has(&volume.metadata, &self.finalizer)) {
             let patch = finalizers::patch(&volume.metadata, &[], &[&self.finalizer]);
             let api = Api::<PersistentVolume>::all(self.client.clone());
             let name = volume.metadata.name.as_deref().unwrap_or_default();
@@ -190,15 +199,26 @@ impl Attacher {
         Ok(())
     }
 
-    fn volume(&self, attachment: &VolumeAttachment) -> Result<Arc<PersistentVolume>, AttachError> {
-        let name = attachment.spec.source.persistent_volume_name.as_deref().ok_or(AttachError::NoName)?;
-        self.caches.volume(name).ok_or_else(|| AttachError::NoVolume(name.to_owned()))
-    }
-
-    fn source(&self, volume: &PersistentVolume) -> Result<CSIPersistentVolumeSource, AttachError> {
-        let csi = volume.spec.as_ref().and_then(|spec| spec.csi.clone());
-        csi.filter(|csi| csi.driver == self.driver.name())
-            .ok_or_else(|| AttachError::OtherDriver(volume.metadata.name.clone().unwrap_or_default()))
+    fn volume(&self, attachment: &VolumeAttachment) -> Result<AttachedVolume, AttachError> {
+        let source = &attachment.spec.source;
+        let (object, name, csi_volume) = match (&source.persistent_volume_name, &source.inline_volume_spec) {
+            (Some(name), _) => {
+                let object = self.caches.volume(name).ok_or_else(|| AttachError::NoVolume(name.to_owned()))?;
+                let translated = migrated::as_csi(&object);
+                let translated = translated.map_err(|source| AttachError::Untranslatable(name.clone(), source))?;
+                let spec = translated.spec.clone();
+                (Some(object), name.clone(), spec)
+            }
+            (None, Some(spec)) => {
+                let handle = spec.csi.as_ref().map(|csi| csi.volume_handle.clone()).unwrap_or_default();
+                (None, handle, Some(spec.clone()))
+            }
+            (None, None) => return Err(AttachError::NoName),
+        };
+        let spec = csi_volume.unwrap_or_default();
+        let csi = spec.csi.clone().filter(|csi| csi.driver == self.driver.name());
+        let csi = csi.ok_or_else(|| AttachError::OtherDriver(name.clone()))?;
+        Ok(AttachedVolume { object, name, spec, csi })
     }
 
     fn node_id(&self, node: &str) -> Option<String> {

@@ -20,6 +20,7 @@ use crate::caches::Caches;
 use crate::driver::{Can, Driver};
 use crate::finalizers::FIELD_MANAGER;
 use crate::key::ObjectKey;
+use crate::migrated;
 use crate::provision::attributes;
 use failure::ModifyError;
 use volhost_cluster_client::Events;
@@ -71,9 +72,9 @@ impl Modifier {
     async fn modify(&self, key: &ObjectKey, volume: &PersistentVolume, class: &str) -> Result<(), ModifyError> {
         let parameters = attributes(&self.caches, self.driver.name(), class)?;
         self.patch_status(key, &status::modifying(class)).await.map_err(ModifyError::Write)?;
-        let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
+        let csi = migrated::source_of(volume, self.driver.name());
         let request = ControllerModifyVolumeRequest {
-            volume_id: csi.map(|csi| csi.volume_handle.clone()).unwrap_or_default(),
+            volume_id: csi.map(|csi| csi.volume_handle).unwrap_or_default(),
             mutable_parameters: parameters.into_iter().collect(),
             ..ControllerModifyVolumeRequest::default()
         };

@@ -16,8 +16,10 @@ use super::request::{DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, FINALIZER,
 use crate::caches::Caches;
 use crate::driver::{Can, Driver, said};
 use crate::finalizers::{self, FIELD_MANAGER};
+use crate::migrated;
 use crate::secrets::{self, SecretError};
 use volhost_cluster_client::Events;
+use volhost_csi_translation::TranslationError;
 
 /// Why a volume is not deleted yet. The text is the event on the PersistentVolume.
 #[derive(Debug, Error)]
@@ -33,6 +35,9 @@ enum DeleteError {
     /// The driver deletes no volumes.
     #[error("the CSI driver does not support deletion of volumes")]
     Incapable,
+    /// The volume of a former in-tree source that the driver cannot serve.
+    #[error("spec.{0}")]
+    Untranslatable(#[from] TranslationError),
     /// A Secret.
     #[error(transparent)]
     Secret(#[from] SecretError),
@@ -115,9 +120,9 @@ impl Deleter {
         let (secret, namespace) = (annotation(DELETION_SECRET_NAME), annotation(DELETION_SECRET_NAMESPACE));
         let secret = given(secret).zip(given(namespace));
         let secret = secret.map(|(name, namespace)| SecretReference { name: Some(name), namespace: Some(namespace) });
-        let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
+        let csi = migrated::as_csi(volume)?.spec.as_ref().and_then(|spec| spec.csi.clone());
         let request = DeleteVolumeRequest {
-            volume_id: csi.map(|csi| csi.volume_handle.clone()).unwrap_or_default(),
+            volume_id: csi.map(|csi| csi.volume_handle).unwrap_or_default(),
             secrets: secrets::read(&self.client, secret.as_ref()).await?,
         };
         let answer = self.driver.client().delete_volume(self.driver.request(request)).await;
@@ -185,11 +190,12 @@ fn wanted(volume: &PersistentVolume) -> Wanted {
     }
 }
 
-/// Whether this driver's provisioner made the volume.
+/// Whether this driver's provisioner made the volume, or the in-tree plugin did that it replaced.
 fn is_of(volume: &PersistentVolume, driver: &str) -> bool {
     let provisioned_by = volume.metadata.annotations.as_ref().and_then(|all| all.get(PROVISIONED_BY));
-    let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
-    provisioned_by.is_some_and(|by| by == driver) && csi.is_some_and(|csi| csi.driver == driver)
+    let is_made_by =
+        provisioned_by.is_some_and(|by| by == driver || migrated::is_migrated_to(driver, &volume.metadata));
+    is_made_by && volume.spec.as_ref().is_some_and(|spec| migrated::serves(driver, spec))
 }
 
 #[cfg(test)]
@@ -211,6 +217,24 @@ mod tests {
             }),
             status: Some(PersistentVolumeStatus { phase: Some(phase.to_owned()), ..PersistentVolumeStatus::default() }),
         }
+    }
+
+    #[test]
+    fn a_volume_of_the_plugin_that_the_driver_replaced_is_the_drivers() {
+        let of = |annotations: serde_json::Value, spec: serde_json::Value| {
+            let metadata = serde_json::json!({ "name": "pv", "annotations": annotations });
+            let volume = serde_json::json!({ "metadata": metadata, "spec": spec });
+            is_of(&serde_json::from_value(volume).unwrap(), "ebs.csi.aws.com")
+        };
+        let (plugin, driver) = ("kubernetes.io/aws-ebs", "ebs.csi.aws.com");
+        let migrated = serde_json::json!({ PROVISIONED_BY: plugin, "pv.kubernetes.io/migrated-to": driver });
+        let disk = serde_json::json!({ "awsElasticBlockStore": { "volumeID": "vol-1" } });
+        assert!(of(migrated.clone(), disk.clone()));
+        assert!(!of(serde_json::json!({ PROVISIONED_BY: plugin }), disk.clone()), "no controller has said so");
+        assert!(!of(serde_json::json!({ "pv.kubernetes.io/migrated-to": driver }), disk), "nobody has made it");
+        assert!(!of(migrated, serde_json::json!({ "gcePersistentDisk": { "pdName": "disk" } })));
+        let csi = serde_json::json!({ "csi": { "driver": driver, "volumeHandle": "vol-1" } });
+        assert!(of(serde_json::json!({ PROVISIONED_BY: driver }), csi));
     }
 
     #[test]

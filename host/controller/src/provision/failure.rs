@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 use tonic::Status;
+use volhost_csi_translation::TranslationError;
 
 use super::attributes::AttributesError;
 use super::source::SourceError;
@@ -17,6 +18,9 @@ pub(crate) enum ProvisionError {
     /// The class is not known.
     #[error("storageclass.storage.k8s.io {0:?} not found")]
     NoClass(String),
+    /// The class of a former in-tree plugin that its driver cannot serve.
+    #[error("the storageclass cannot be served by its CSI driver: {0}")]
+    Class(#[source] TranslationError),
     /// The driver has no such call.
     #[error("the CSI driver does not support {0}")]
     Incapable(&'static str),

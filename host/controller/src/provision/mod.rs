@@ -41,8 +41,10 @@ use crate::driver::{CallOutcome, Can, Driver, outcome};
 use crate::finalizers::{self, FIELD_MANAGER};
 use crate::journal::{Entries, Journal, essence};
 use crate::key::ObjectKey;
+use crate::migrated;
 use crate::secrets;
 use volhost_cluster_client::Events;
+use volhost_csi_translation::{Migration, class_to_csi};
 
 const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 const OLD_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisioner";
@@ -152,7 +154,9 @@ impl Provisioner {
     fn is_wanted(&self, claim: &PersistentVolumeClaim) -> bool {
         let annotation = |key| claim.metadata.annotations.as_ref().and_then(|all| all.get(key));
         let provisioner = annotation(PROVISIONER).or_else(|| annotation(OLD_PROVISIONER));
-        if provisioner.map(String::as_str) != Some(self.driver.name()) || claim.metadata.deletion_timestamp.is_some() {
+        let driver = self.driver.name();
+        let is_ours = provisioner.is_some_and(|by| by == driver || migrated::is_migrated_to(driver, &claim.metadata));
+        if !is_ours || claim.metadata.deletion_timestamp.is_some() {
             return false;
         }
         let waits = self
@@ -180,7 +184,7 @@ impl Provisioner {
         }
         let class = match self.class_of(claim) {
             // Another provisioner's since the annotation was written.
-            Some(class) if class.provisioner != self.driver.name() => return true,
+            Some(class) if !migrated::provisions(self.driver.name(), &class.provisioner) => return true,
             Some(class) => class,
             None => {
                 let name = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.clone()).unwrap_or_default();
@@ -230,6 +234,11 @@ impl Provisioner {
         // Whether a volume may exist is decided by the call before.
         let unchanged = |error: ProvisionError| (After::Unchanged, error);
         let (driver, distinguishes) = (self.driver.name(), self.driver.can(Can::SingleNodeMultiWriter));
+        // The in-tree plugin whose class this is, if it is one's.
+        let plugin = Migration::of_plugin(&class.provisioner);
+        let translated = plugin.map(|_| class_to_csi(class)).transpose();
+        let translated = translated.map_err(|error| unchanged(ProvisionError::Class(error)))?;
+        let class = translated.as_ref().unwrap_or(class);
         let source = data_source::of(claim);
         let needed = match source {
             Some((SourceKind::Claim, _)) => Some((Can::CloneVolume, "cloning")),
@@ -294,20 +303,29 @@ impl Provisioner {
         })?;
         let volume = answer.into_inner().volume.filter(|volume| !volume.volume_id.is_empty());
         let volume = volume.ok_or((After::Unchanged, ProvisionError::NoVolume))?;
-        if let Some(reason) = prepared.problem(&volume) {
-            let secrets = prepared.request.secrets.clone();
-            let call = self.driver.request(DeleteVolumeRequest { volume_id: volume.volume_id, secrets });
-            let cleanup = self.driver.client().delete_volume(call).await.err().map(Box::new);
-            let after = if cleanup.is_none() { After::Nothing } else { After::Unchanged };
-            return Err((after, ProvisionError::Wrong { reason, cleanup }));
-        }
-        let name = prepared.request.name.clone();
         let finalizers = if self.driver.can(Can::PublishUnpublishVolume) {
             vec![finalizers::of_attachments(driver)]
         } else {
             Vec::new()
         };
-        let object = prepared.persistent_volume(claim, class, volume, self.driver.has_topology(), finalizers);
+        let (name, secrets) = (prepared.request.name.clone(), prepared.request.secrets.clone());
+        let volume_id = volume.volume_id.clone();
+        let made = match prepared.problem(&volume) {
+            Some(reason) => Err(reason),
+            None => {
+                let object = prepared.persistent_volume(claim, class, volume, self.driver.has_topology(), finalizers);
+                request::of_plugin(object, plugin)
+            }
+        };
+        let object = match made {
+            Ok(object) => object,
+            Err(reason) => {
+                let call = self.driver.request(DeleteVolumeRequest { volume_id, secrets });
+                let cleanup = self.driver.client().delete_volume(call).await.err().map(Box::new);
+                let after = if cleanup.is_none() { After::Nothing } else { After::Unchanged };
+                return Err((after, ProvisionError::Wrong { reason, cleanup }));
+            }
+        };
         let post = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
         match Api::<PersistentVolume>::all(self.client.clone()).create(&post, &object).await {
             Ok(_) => Ok(name),

@@ -15,6 +15,7 @@ use super::topology;
 use crate::access;
 use crate::secrets::{self, FS_TYPE, PREFIX};
 use volhost_cluster_client::quantity;
+use volhost_csi_translation::{MIGRATED_TO_ANNOTATION, Migration, from_csi};
 
 /// Who made the volume.
 pub(crate) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
@@ -123,6 +124,21 @@ pub(crate) fn prepare(
         ..CreateVolumeRequest::default()
     };
     Ok(Prepared { request, provisioner_secret, csi })
+}
+
+/// The PersistentVolume as the class's plugin would have written it, if the class is one of a former
+/// in-tree plugin: the cluster's other objects and programs name its volumes so.
+///
+/// # Errors
+/// What of the volume has no place there.
+pub(crate) fn of_plugin(object: PersistentVolume, plugin: Option<Migration>) -> Result<PersistentVolume, String> {
+    let Some(plugin) = plugin else { return Ok(object) };
+    let mut object = from_csi(&object)
+        .map_err(|error| format!("the created volume cannot be written as {}: {error}", plugin.source()))?;
+    let annotations = object.metadata.annotations.get_or_insert_default();
+    annotations.insert(PROVISIONED_BY.to_owned(), plugin.plugin().to_owned());
+    annotations.insert(MIGRATED_TO_ANNOTATION.to_owned(), plugin.driver().to_owned());
+    Ok(object)
 }
 
 impl Prepared {

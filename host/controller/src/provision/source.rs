@@ -6,6 +6,7 @@ use volhost_proto::csi::VolumeContentSource;
 use volhost_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
 
 use crate::caches::Caches;
+use crate::migrated;
 use crate::snapshots::{Unreadable, VolumeSnapshotContent};
 use volhost_cluster_client::quantity;
 
@@ -70,8 +71,8 @@ pub(crate) fn volume_of_claim(
     }
     let volume =
         spec.volume_name.as_deref().and_then(|volume| caches.volume(volume)).ok_or_else(|| not("it has no volume"))?;
+    let csi = migrated::source_of(&volume, driver).ok_or_else(|| not("another driver has its volume"))?;
     let spec = volume.spec.clone().unwrap_or_default();
-    let csi = spec.csi.filter(|csi| csi.driver == driver).ok_or_else(|| not("another driver has its volume"))?;
     let bound = spec.claim_ref.and_then(|claim| claim.uid);
     if bound.is_none() || bound != source.metadata.uid || phase(&volume) != "Bound" {
         return Err(not("its volume is bound to another claim"));

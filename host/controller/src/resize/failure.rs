@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 use tonic::{Code, Status};
+use volhost_csi_translation::TranslationError;
 
 use crate::access::AccessModeError;
 use crate::driver::said;
@@ -13,6 +14,9 @@ pub(crate) enum ResizeError {
     /// No CSI driver can be asked for so much.
     #[error("{0} bytes are more than CSI can ask for")]
     Size(u64),
+    /// The volume of a former in-tree source that the driver cannot serve.
+    #[error("spec.{0}")]
+    Untranslatable(#[from] TranslationError),
     /// Access modes that CSI lacks.
     #[error(transparent)]
     Access(#[from] AccessModeError),

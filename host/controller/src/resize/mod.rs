@@ -28,6 +28,7 @@ use crate::caches::Caches;
 use crate::driver::{Can, Driver};
 use crate::finalizers::FIELD_MANAGER;
 use crate::key::ObjectKey;
+use crate::migrated;
 use crate::secrets::read as read_secret;
 use failure::ResizeError;
 use target::{Target, target};
@@ -113,7 +114,7 @@ impl Resizer {
 
     /// Asks the driver. Returns the volume's size, and whether the node has to grow it too.
     async fn expand(&self, volume: &PersistentVolume, to: u64) -> Result<(u64, bool), ResizeError> {
-        let spec = volume.spec.clone().unwrap_or_default();
+        let spec = migrated::as_csi(volume)?.spec.clone().unwrap_or_default();
         let csi = spec.csi.unwrap_or_default();
         let modes = spec.access_modes.as_deref().unwrap_or_default();
         let mode = access::mode(modes, self.driver.can(Can::SingleNodeMultiWriter))?;

@@ -80,6 +80,7 @@ struct Scene {
     known: Known,
     held: HeldObjects,
     in_use: BTreeSet<String>,
+    scope: PodScope,
 }
 
 impl Scene {
@@ -95,7 +96,8 @@ impl Scene {
     }
 
     fn plan(&self) -> Plan {
-        Planner { known: &self.known, held: &self.held, in_use: &self.in_use, node: NODE }.plan()
+        let Self { known, held, in_use, scope } = self;
+        Planner { known, held, in_use, node: NODE, scope }.plan()
     }
 
     /// Carries out the steps. Returns them in short.
@@ -243,4 +245,69 @@ fn bundles_are_watched_for_a_pod_that_shows_some() {
     assert!(scene.plan().wants_bundles && !scene.plan().waiting.is_empty());
     scene.known.take(News::Listed(Kind::ClusterTrustBundle, Vec::new()));
     assert_eq!(scene.carry_out(), ["+ Pod web"]);
+}
+
+/// A pod that names a disk itself, by a former in-tree source.
+fn with_disk() -> ClusterObject {
+    pod("own", json!([{ "name": "disk", "gcePersistentDisk": { "pdName": "d" } }]))
+}
+
+fn disk() -> CsiVolume {
+    let handle = "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d".into();
+    CsiVolume { driver: "pd.csi.storage.gke.io".into(), handle }
+}
+
+fn attachment_of_disk() -> ClusterObject {
+    let source = json!({ "inlineVolumeSpec": { "accessModes": ["ReadWriteOnce"], "csi": {
+        "driver": disk().driver, "volumeHandle": disk().handle } } });
+    object(
+        Kind::VolumeAttachment,
+        &disk().attachment(NODE).name,
+        "1",
+        json!({ "spec": { "attacher": disk().driver, "nodeName": NODE, "source": source }, "status": { "attached": true } }),
+    )
+}
+
+#[test]
+fn the_attachment_of_a_pods_own_disk_is_watched_and_kept_until_the_disk_is_unmounted() {
+    let mut scene = Scene::with_pods(vec![with_disk()]);
+    let attachment = disk().attachment(NODE);
+    assert!(scene.plan().watched.contains(&attachment));
+    scene.read(attachment_of_disk());
+    let added = scene.carry_out();
+    assert_eq!(added, [format!("+ VolumeAttachment {}", attachment.name), "+ Pod own".to_owned()]);
+    scene.in_use = [disk().unique_name()].into();
+    scene.known.take(News::Listed(Kind::Pod, Vec::new()));
+    assert_eq!(scene.carry_out(), ["- Pod own"]);
+    scene.in_use.clear();
+    assert_eq!(scene.carry_out(), [format!("- VolumeAttachment {}", attachment.name)]);
+}
+
+#[test]
+fn a_pod_outside_of_the_scope_is_left_alone_and_one_that_leaves_it_stays_until_it_is_gone() {
+    let labelled = |name: &str, uid: &str, version: &str, mark: Value| {
+        let mut one = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "namespace": "default", "name": name, "uid": uid, "resourceVersion": version },
+            "spec": { "nodeName": NODE, "containers": [{ "name": "c", "image": "i" }] },
+        });
+        one["metadata"]["labels"] = mark;
+        ClusterObject::read(Kind::Pod, serde_json::from_value(one).unwrap()).unwrap()
+    };
+    let ours = json!({ "volumes": "volhost" });
+    let mut scene = Scene::with_pods(vec![
+        labelled("web", "1", "1", ours.clone()),
+        labelled("other", "2", "1", json!({})),
+        with_claim("named"),
+    ]);
+    scene.scope = "label:volumes=volhost".parse().unwrap();
+    assert_eq!(scene.carry_out(), ["+ Pod web"]);
+    assert!(scene.plan().watched.is_empty(), "what pods of others name is not read");
+    scene.read(labelled("web", "1", "2", json!({})));
+    assert_eq!(scene.carry_out(), ["+ Pod web"], "the daemon has it still, as it is now");
+    assert_eq!(scene.carry_out(), [""; 0]);
+    scene.read(labelled("other", "2", "2", ours));
+    assert_eq!(scene.carry_out(), ["+ Pod other"], "it has come into the scope");
+    scene.read(labelled("web", "3", "3", json!({})));
+    assert_eq!(scene.carry_out(), ["- Pod web"], "another pod of the name is not in the scope");
 }

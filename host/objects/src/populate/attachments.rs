@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use thiserror::Error;
-use volhost_model::{NameError, PluginName, UniqueVolumeName, VolumeSpec};
+use volhost_model::spec::{PersistentVolume, VolumeMode};
+use volhost_model::{NameError, PluginName, SpecName, UniqueVolumeName, VolumeSpec};
 
 use super::catalog::{NoChoice, PluginCatalog};
 use super::claim;
@@ -103,8 +104,8 @@ impl AttachmentReport {
 /// A VolumeAttachment that is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 enum IgnoredAttachment {
-    /// It describes its volume inline.
-    #[error("it describes its volume itself (inlineVolumeSpec); only PersistentVolumes are known here")]
+    /// It describes its volume inline, and not by a CSI source.
+    #[error("its inlineVolumeSpec has no csi; only volumes of CSI drivers are described so")]
     Inline,
     /// Its PersistentVolume is unknown.
     #[error("there is no PersistentVolume {0}; add its manifest")]
@@ -145,10 +146,15 @@ fn volume_of(
     catalog: &dyn PluginCatalog,
     host_attaches: impl Fn(&PluginName) -> bool,
 ) -> Result<(UniqueVolumeName, bool), NoChoice> {
-    let name = attachment.persistent_volume.as_ref().ok_or(IgnoredAttachment::Inline)?;
-    let (volume, claim) = store.persistent_volume(name).ok_or_else(|| IgnoredAttachment::NoVolume(name.clone()))?;
-    let claim = claim.map(|key| key.full_name()).unwrap_or_default();
-    let spec = Arc::new(claim::spec_of(volume, claim, false).map_err(IgnoredAttachment::from)?);
+    let (name, spec) = match &attachment.persistent_volume {
+        Some(name) => {
+            let found = store.persistent_volume(name);
+            let (volume, claim) = found.ok_or_else(|| IgnoredAttachment::NoVolume(name.clone()))?;
+            let claim = claim.map(|key| key.full_name()).unwrap_or_default();
+            (name, Arc::new(claim::spec_of(volume, claim, false).map_err(IgnoredAttachment::from)?))
+        }
+        None => (&attachment.name, Arc::new(inline_spec(attachment)?)),
+    };
     let choice = catalog.choose(&spec)?;
     let plugin = choice.plugin;
     let expected = attacher_of(&spec, &plugin);
@@ -166,6 +172,28 @@ fn volume_of(
         },
         _ => Err(IgnoredAttachment::NotAttachable { volume: name.clone(), plugin }.into()),
     }
+}
+
+/// Returns the volume that an attachment describes itself.
+fn inline_spec(attachment: &VolumeAttachmentObject) -> Result<VolumeSpec, IgnoredAttachment> {
+    let inline = attachment.inline.as_ref().ok_or(IgnoredAttachment::Inline)?;
+    let source = inline.source.clone().ok_or(IgnoredAttachment::Inline)?;
+    let name = SpecName::new(attachment.name.as_str()).map_err(|_| IgnoredAttachment::Inline)?;
+    let persistent_volume = PersistentVolume {
+        name: attachment.name.clone(),
+        claim: String::new(),
+        capacity: None,
+        claim_capacity: None,
+        access_modes: inline.access_modes.clone(),
+        mount_options: Vec::new(),
+        volume_mode: VolumeMode::Filesystem,
+        node_affinity: None,
+        gid: None,
+        annotations: BTreeMap::new(),
+    };
+    let fields = inline.fields.clone();
+    let read_only = super::source::is_read_only(&fields);
+    Ok(VolumeSpec { selinux_label: None, name, source, fields, read_only, persistent_volume: Some(persistent_volume) })
 }
 
 /// Returns the attacher of a volume: for CSI the driver, for any other kind its plugin.

@@ -10,6 +10,7 @@ use super::node::NodeIdentity;
 use super::source::{self, Fields, SourceError};
 use crate::binding::Unbound;
 use crate::claim::ClaimObject;
+use crate::migrated;
 use crate::references::{CLAIM_SOURCE, EPHEMERAL_SOURCE, ephemeral_claim_name};
 use crate::{Kind, ObjectContent, ObjectKey, ObjectStore, PersistentVolumeObject, PodObject, PodVolume};
 
@@ -112,8 +113,8 @@ fn through(
     let key = ObjectKey::new(Kind::PersistentVolumeClaim, &pod.pod.namespace, claim_name);
     let (claim, volume) =
         bound_volume(&key, store, check).map_err(|problem| ClaimError::Claim { claim: key.full_name(), problem })?;
-    check_node(volume, node)?;
     let mut spec = spec_of(volume, key.full_name(), read_only)?;
+    check_node(&spec, node)?;
     if let Some(persistent_volume) = &mut spec.persistent_volume {
         persistent_volume.claim_capacity = claim.capacity;
     }
@@ -127,25 +128,39 @@ pub(super) fn spec_of(
     read_only: bool,
 ) -> Result<VolumeSpec, SourceError> {
     let (field, fields) = source::of_persistent_volume(volume)?;
+    if let Some(migrated) = migrated::persistent_volume(volume, field, fields, namespace_of(&claim)) {
+        let migrated = migrated.map_err(|error| source::untranslatable_volume(volume, field, error))?;
+        let read_only = read_only || source::is_read_only(fields);
+        return Ok(migrated.spec(volume.name.clone(), read_only, persistent_volume(volume, claim)));
+    }
     Ok(VolumeSpec {
         selinux_label: None,
         name: volume.name.clone(),
         source: field.to_owned(),
         read_only: read_only || source::is_read_only(fields),
         fields: fields.clone(),
-        persistent_volume: Some(PersistentVolume {
-            name: volume.name.to_string(),
-            claim,
-            capacity: volume.capacity,
-            claim_capacity: None,
-            access_modes: volume.access_modes.clone(),
-            mount_options: volume.mount_options.clone(),
-            volume_mode: volume.volume_mode,
-            node_affinity: volume.node_affinity.clone(),
-            gid: volume.gid,
-            annotations: volume.annotations.clone(),
-        }),
+        persistent_volume: Some(persistent_volume(volume, claim)),
     })
+}
+
+/// Returns what matters of a PersistentVolume for the claim of this full name.
+fn persistent_volume(volume: &PersistentVolumeObject, claim: String) -> PersistentVolume {
+    PersistentVolume {
+        name: volume.name.to_string(),
+        claim,
+        capacity: volume.capacity,
+        claim_capacity: None,
+        access_modes: volume.access_modes.clone(),
+        mount_options: volume.mount_options.clone(),
+        volume_mode: volume.volume_mode,
+        node_affinity: volume.node_affinity.clone(),
+        gid: volume.gid,
+        annotations: volume.annotations.clone(),
+    }
+}
+
+fn namespace_of(claim: &str) -> Option<&str> {
+    claim.split_once('/').map(|(namespace, _)| namespace)
 }
 
 fn bound_volume<'a>(
@@ -171,10 +186,11 @@ fn bound_volume<'a>(
     }
 }
 
-fn check_node(volume: &PersistentVolumeObject, node: &NodeIdentity) -> Result<(), ClaimError> {
-    match &volume.node_affinity {
+/// By the affinity that the volume's driver knows: a former in-tree volume names other keys.
+fn check_node(spec: &VolumeSpec, node: &NodeIdentity) -> Result<(), ClaimError> {
+    match spec.persistent_volume.as_ref().and_then(|volume| volume.node_affinity.as_ref()) {
         Some(affinity) if !affinity.matches(&node.name, &node.all_labels()) => Err(ClaimError::OtherNodes {
-            volume: volume.name.clone(),
+            volume: spec.name.clone(),
             required: super::node::describe(affinity),
             node: node.name.clone(),
             labels: node.describe_labels(affinity),

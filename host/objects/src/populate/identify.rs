@@ -9,6 +9,7 @@ use super::catalog::{NoChoice, PluginCatalog, PluginChoice};
 use super::error::{ResolveError, known_volumes, place};
 use super::node::NodeIdentity;
 use super::{claim, source};
+use crate::migrated;
 use crate::references::{CLAIM_SOURCE, EPHEMERAL_SOURCE};
 use crate::{ObjectStore, PodObject, PodVolume};
 
@@ -21,11 +22,17 @@ pub(super) fn identify(
     node: &NodeIdentity,
 ) -> Result<(Arc<VolumeSpec>, PluginChoice), NoChoice> {
     let mut spec = Arc::new(spec_of(pod, name, store, node)?);
-    let choice = catalog.choose(&spec)?;
+    let choice = catalog.choose(&spec).map_err(|why| with_driver(pod, name, store, why))?;
     if choice.read_only {
         Arc::make_mut(&mut spec).read_only = true;
     }
     Ok((spec, choice))
+}
+
+/// Says of a former in-tree volume which CSI driver serves it, for the user wrote no such name.
+fn with_driver(pod: &PodObject, name: &OuterName, store: &ObjectStore, why: NoChoice) -> NoChoice {
+    let Some(origin) = migrated::origin(pod, name, store) else { return why };
+    NoChoice { reason: format!("{origin}: {}", why.reason), ..why }
 }
 
 /// Returns the spec of the pod's volume.
@@ -39,14 +46,23 @@ pub(super) fn spec_of(
     let spec = match source::of_pod_volume(pod, index, volume)? {
         (CLAIM_SOURCE, source) => claim::named(pod, volume, source, store, node)?,
         (EPHEMERAL_SOURCE, _) => claim::ephemeral(pod, volume, store, node)?,
-        (field, fields) => VolumeSpec {
-            selinux_label: None,
-            name: SpecName::new(name.as_str())?,
-            source: field.to_owned(),
-            read_only: source::is_read_only(fields),
-            fields: fields.clone(),
-            persistent_volume: None,
-        },
+        (field, fields) => {
+            let (read_only, spec_name) = (source::is_read_only(fields), SpecName::new(name.as_str())?);
+            match migrated::inline(name, field, fields, &pod.pod.namespace) {
+                Some(migrated) => {
+                    let refused = |error| source::untranslatable_inline(pod, index, volume, field, error);
+                    migrated.map_err(refused)?.inline_spec(spec_name, read_only)
+                }
+                None => VolumeSpec {
+                    selinux_label: None,
+                    name: spec_name,
+                    source: field.to_owned(),
+                    read_only,
+                    fields: fields.clone(),
+                    persistent_volume: None,
+                },
+            }
+        }
     };
     check_mode(pod, volume, &spec)?;
     Ok(spec)

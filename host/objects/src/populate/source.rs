@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use thiserror::Error;
+use volhost_csi_translation::{Migration, TranslationError};
 use volhost_model::spec::is_pod_source;
 use volhost_model::{OuterName, SpecName};
 
@@ -51,6 +52,13 @@ pub(super) enum SourceProblem {
     /// There are several sources.
     #[error("has {} sources ({}); a volume has one", .0.len(), .0.join(", "))]
     Several(Vec<String>),
+    /// A CSI driver serves it in place of a former in-tree plugin, and cannot serve this one.
+    #[error("cannot be served by the CSI driver {driver}: {error}")]
+    Untranslatable {
+        driver: &'static str,
+        #[source]
+        error: TranslationError,
+    },
     /// A PersistentVolume has a source that belongs to a pod.
     #[error("has the source {0}, which only a pod's own volume can have: its data goes with the pod")]
     PodSource(String),
@@ -84,6 +92,41 @@ pub(super) fn of_persistent_volume(volume: &PersistentVolumeObject) -> Result<(&
         return Err(refused(SourceProblem::PodSource(field.to_owned())));
     }
     Ok((field, fields))
+}
+
+/// Returns that a PersistentVolume of a former in-tree source cannot be translated.
+pub(super) fn untranslatable_volume(
+    volume: &PersistentVolumeObject,
+    source: &str,
+    error: TranslationError,
+) -> SourceError {
+    SourceError::OfPersistentVolume {
+        file: Arc::clone(&volume.file),
+        line: volume.line,
+        name: volume.name.clone(),
+        problem: untranslatable(source, error),
+    }
+}
+
+/// As [`untranslatable_volume`], of a pod's own volume.
+pub(super) fn untranslatable_inline(
+    pod: &PodObject,
+    index: usize,
+    volume: &PodVolume,
+    source: &str,
+    error: TranslationError,
+) -> SourceError {
+    SourceError::OfPod {
+        file: Arc::clone(&pod.file),
+        line: volume.line,
+        index,
+        name: volume.name.clone(),
+        problem: untranslatable(source, error),
+    }
+}
+
+fn untranslatable(source: &str, error: TranslationError) -> SourceProblem {
+    SourceProblem::Untranslatable { driver: Migration::of_source(source).map_or("", Migration::driver), error }
 }
 
 /// Whether the source asks for a read-only mount.

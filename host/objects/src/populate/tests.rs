@@ -1,3 +1,5 @@
+mod migrated;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -266,7 +266,7 @@ impl HostVolume for State {
     }
 
     fn claim(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Option<String>> {
-        Ok(State::persistent_volume(self, &volume)?.map(|pv| pv.claim.clone()))
+        Ok(State::persistent_volume(self, &volume)?.map(|pv| pv.claim.clone()).filter(|claim| !claim.is_empty()))
     }
 
     fn capacity(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Option<u64>> {

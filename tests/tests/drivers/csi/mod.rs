@@ -376,3 +376,63 @@ fn what_a_volume_attachment_says_is_the_publish_context() {
     node.ok(&["drain"]);
     assert_clean(&node);
 }
+
+#[test]
+fn a_former_in_tree_source_is_served_by_the_csi_driver_that_replaced_it() {
+    const DRIVER: &str = "ebs.csi.aws.com";
+    let node = node();
+    let disk = "name: data, awsElasticBlockStore: { volumeID: aws://us-east-1a/vol-1, fsType: ext4, partition: 2 }";
+    node.manifest("own.yaml", &pod("own", "uid-own", &[disk]));
+    node.wait_event(&["default/own", DRIVER, "which serves awsElasticBlockStore, is not registered on this node"]);
+    let driver = CsiDriver::start(&node, DRIVER, &["stage", "attach"]);
+    node.wait_mounted("default/own");
+    let staged = driver.last("NodeStageVolume");
+    assert!(staged.contains("volume_id: \"vol-1\""), "{staged}");
+    assert!(staged.contains("\"partition\": \"2\"") && staged.contains("fs_type: \"ext4\""), "{staged}");
+    assert!(node.volume("uid-own", "kubernetes.io~csi", "data").exists());
+    node.manifest(
+        "pv.yaml",
+        "apiVersion: v1
+kind: PersistentVolume
+metadata: { name: disk-2, labels: { topology.kubernetes.io/zone: us-east-1b } }
+spec: { capacity: { storage: 1Gi }, accessModes: [ReadWriteOnce], awsElasticBlockStore: { volumeID: vol-2 } }
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: { name: disk-2 }
+spec: { accessModes: [ReadWriteOnce], volumeName: disk-2, resources: { requests: { storage: 1Gi } } }
+",
+    );
+    let claimed = "name: data, persistentVolumeClaim: { claimName: disk-2 }";
+    node.manifest("far.yaml", &pod("far", "uid-far", &[claimed]));
+    node.wait_blocked("far", &["disk-2", "topology.ebs.csi.aws.com/zone in (us-east-1b)"]);
+    for pod in ["own", "far"] {
+        node.remove_manifest(&format!("{pod}.yaml"));
+        node.wait_unmounted(&format!("default/{pod}"));
+    }
+    node.ok(&["drain"]);
+    assert_eq!(driver.count("ControllerUnpublishVolume"), 1);
+    assert_clean(&node);
+}
+
+#[test]
+fn a_source_that_kubernetes_removed_is_told_with_what_to_write_instead() {
+    let node = node();
+    for (pod_name, source, words) in [
+        ("rbd", "rbd: { image: i, monitors: [m] }", "driver rbd.csi.ceph.com"),
+        ("cephfs", "cephfs: { monitors: [m] }", "driver cephfs.csi.ceph.com"),
+        ("gluster", "glusterfs: { endpoints: e, path: p }", "removed it in 1.26"),
+        (
+            "scale",
+            "scaleIO: { gateway: g, system: s, volumeName: v, secretRef: { name: s } }",
+            "csi-vxflexos.dellemc.com",
+        ),
+        ("photon", "photonPersistentDisk: { pdID: p }", "does not serve it any more"),
+    ] {
+        node.manifest(
+            &format!("{pod_name}.yaml"),
+            &pod(pod_name, &format!("uid-{pod_name}"), &[&format!("name: data, {source}")]),
+        );
+        node.wait_blocked(pod_name, &["no loaded plugin serves the volume source", words]);
+    }
+}
