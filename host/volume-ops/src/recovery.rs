@@ -93,17 +93,18 @@ impl PodScan {
         Ok(found)
     }
 
-    /// Removes the empty folders and records of a pod that has no volumes any more.
+    /// Removes the empty folders and records of a pod that has no volumes any more. Returns whether
+    /// nothing is left of it.
     ///
     /// # Errors
     /// As [`NodeFolders::forget_pod`].
-    pub(super) fn forget_pod(&self, pod: &PodUid) -> Result<(), KernelError> {
+    pub(super) fn forget_pod(&self, pod: &PodUid) -> Result<bool, KernelError> {
         match self.records.forget_pod(pod, || self.folders.forget_pod(pod)) {
-            Ok(()) => Ok(()),
+            Ok(is_gone) => Ok(is_gone),
             Err(MountRecordError::Kernel(error)) => Err(error),
             Err(error) => {
                 warn!(%pod, %error, "the pod's records could not be removed");
-                Ok(())
+                Ok(false)
             }
         }
     }
