@@ -29,6 +29,7 @@ use super::controller_reports::ControllerReports;
 use super::drains::Drains;
 use super::drivers::NodeDrivers;
 use super::expected_pods::ExpectedPods;
+use super::object_files::StoredObjects;
 use super::object_requests::ObjectRequests;
 use super::orphans::OrphanCleanup;
 use super::plugins::Plugins;
@@ -130,15 +131,14 @@ impl NodeState {
         }
     }
 
-    /// Handles the first reading of plugins and of every source, before requests are served. Blocks
-    /// on the disk.
-    pub(crate) fn begin(&mut self, plugins: PluginChanges, manifests: FirstManifests) {
+    /// Handles the first reading of plugins and of every source, before requests are served.
+    pub(crate) fn begin(&mut self, plugins: PluginChanges, stored: StoredObjects, manifests: FirstManifests) {
         self.plugins_changed(plugins);
         if let Some(provisioning) = &mut self.provisioning {
             provisioning.begin(&mut self.world, &mut self.sources);
             self.objects_changed();
         }
-        self.sources.restore();
+        self.sources.restore(stored);
         self.objects_changed();
         match manifests {
             FirstManifests::Read(changes) => self.manifests_changed(changes),
