@@ -29,6 +29,7 @@ use super::controller_reports::ControllerReports;
 use super::drains::Drains;
 use super::drivers::NodeDrivers;
 use super::expected_pods::ExpectedPods;
+use super::free_memory::FreeMemory;
 use super::object_files::StoredObjects;
 use super::object_requests::ObjectRequests;
 use super::orphans::OrphanCleanup;
@@ -85,6 +86,7 @@ pub(crate) struct NodeState {
     drains: Drains,
     orphans: OrphanCleanup,
     schedule: Schedule,
+    memory: FreeMemory,
     volume_ops: Arc<VolumeOps>,
     root: PathBuf,
     reports: mpsc::UnboundedSender<WorkerReport>,
@@ -106,6 +108,7 @@ impl NodeState {
             drains: Drains::default(),
             orphans: OrphanCleanup::new(volume_ops.clone(), reports.clone()),
             schedule: Schedule::new(parts.verify_every, parts.refresh_every),
+            memory: FreeMemory::default(),
             volume_ops,
             root: parts.root,
             reports,
@@ -222,6 +225,7 @@ impl NodeState {
         self.object_requests.write_bindings(&mut self.sources);
         self.handle_object_requests();
         self.world.notify_watchers();
+        self.memory.release_after_burst(self.running());
     }
 
     /// Returns how many operations are running.
