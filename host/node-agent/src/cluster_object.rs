@@ -90,7 +90,7 @@ pub(crate) struct CsiVolume {
 impl CsiVolume {
     /// The CSI volume behind a PersistentVolume; none for other kinds.
     pub(crate) fn of(volume: &PersistentVolumeObject) -> Option<Self> {
-        let source = volume.source.get("csi")?;
+        let source = volume.source.fields_of("csi")?;
         let text = |field: &str| source.get(field)?.as_str().map(str::to_owned);
         Some(Self { driver: text("driver")?, handle: text("volumeHandle")? })
     }

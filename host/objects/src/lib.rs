@@ -52,6 +52,7 @@ mod unknown_fields;
 pub mod volume_attachment;
 mod volume_mounts;
 mod volume_uses;
+mod written_source;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -70,3 +71,4 @@ pub use storage_class::StorageClassObject;
 pub use store::{ObjectSource, ObjectStore, StoreEffects};
 pub use unknown_fields::UnknownFieldNotice;
 pub use volume_attachment::VolumeAttachmentObject;
+pub use written_source::WrittenSource;

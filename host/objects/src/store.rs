@@ -432,9 +432,7 @@ impl ObjectStore {
 
 /// Whether a CSI driver may be behind the volume: it names one itself, or has a claim.
 fn may_be_csi(volume: &PodVolume) -> bool {
-    ["csi", references::CLAIM_SOURCE, references::EPHEMERAL_SOURCE]
-        .iter()
-        .any(|field| volume.source.contains_key(*field))
+    ["csi", references::CLAIM_SOURCE, references::EPHEMERAL_SOURCE].iter().any(|field| volume.source.contains(field))
 }
 
 fn drop_user<U: Ord>(users: &mut BTreeMap<ObjectKey, BTreeSet<U>>, referred: &ObjectKey, user: &U) {
