@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use volhost_model::objects::{Bytes, KeyedObject};
 use volhost_model::spec::{PersistentVolume, VolumeMode};
 use volhost_model::{
-    ContainerResources, FsGroupChangePolicy, OuterName, Pod, PodUid, SpecName, VolumeSpec, mount_options, quantity,
+    ContainerResources, Fields, FsGroupChangePolicy, OuterName, Pod, PodUid, SpecName, VolumeSpec, mount_options,
+    quantity,
 };
 use volhost_runtime::{GrantPolicy, NodeFacts, PluginInfo, ShippedPlugins};
 
@@ -322,6 +323,7 @@ fn default_source(plugin: &PluginInfo) -> Map<String, Value> {
 
 fn pod_spec(source: &Map<String, Value>) -> Result<VolumeSpec, CaseError> {
     let (source, fields) = one_source(source)?;
+    let fields = Fields::from(fields);
     let read_only = fields.get("readOnly") == Some(&Value::Bool(true));
     let name = SpecName::new("volume")?;
     Ok(VolumeSpec { name, source, fields, read_only, selinux_label: None, persistent_volume: None })
@@ -348,7 +350,7 @@ impl PersistentVolumeSection {
         };
         let name = SpecName::new("conformance")?;
         let spec = pod_spec(source)?;
-        Ok(VolumeSpec { name, persistent_volume: Some(persistent_volume), ..spec })
+        Ok(VolumeSpec { name, persistent_volume: Some(Box::new(persistent_volume)), ..spec })
     }
 }
 

@@ -10,6 +10,7 @@ use volhost_model::{ContainerMount, NeededVolume, Pod, VolumeSpec};
 use crate::compare::is_same_source;
 use crate::event::Time;
 use crate::identity::{ById, PodId, VolumeId};
+use crate::small_map::SmallMap;
 use crate::transitions::MountState;
 
 /// A volume that is attached, staged or mounted, or may be, or is being.
@@ -44,9 +45,8 @@ pub(crate) struct ActualVolume {
     pub(crate) size: Option<u64>,
     /// The size in bytes that its plugin refuses to give it.
     pub(crate) refused_size: Option<u64>,
-    /// Its pods' mounts, those included that are being made for the first time. Boxed: a map's node
-    /// has room for eleven, and a volume has mostly one.
-    pub(crate) mounts: BTreeMap<PodId, Box<Mount>>,
+    /// Its pods' mounts, those included that are being made for the first time.
+    pub(crate) mounts: SmallMap<PodId, Box<Mount>>,
 }
 
 /// One pod's mount of a volume.

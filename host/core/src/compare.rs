@@ -6,6 +6,14 @@ use std::sync::Arc;
 
 use volhost_model::VolumeSpec;
 
+/// Makes `one` the same value as `other` if they are equal, so that memory has it once: a node may
+/// have tens of thousands of volumes.
+pub(crate) fn share<T: PartialEq + ?Sized>(one: &mut Arc<T>, other: &Arc<T>) {
+    if !Arc::ptr_eq(one, other) && **one == **other {
+        *one = Arc::clone(other);
+    }
+}
+
 /// Whether two specs mean the same mount: the same folder, source, options, label and mode. A
 /// larger capacity is not another mount: it is an expansion; a changed claim or access mode changes
 /// nothing that is mounted.

@@ -7,9 +7,10 @@ use volhost_model::names::{OuterName, PodUid, UniqueVolumeName};
 use volhost_model::{Pod, VolumeSpec};
 
 use crate::blocked::BlockedReason;
-use crate::compare::is_same_source;
+use crate::compare::{is_same_source, share};
 use crate::event::{DesiredPod, DesiredVolume, OperationId, Time, UnresolvedVolume};
 use crate::identity::{ById, Names, PodId, VolumeId};
+use crate::small_map::SmallMap;
 
 /// The report of sources on a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +134,7 @@ pub(crate) struct PodChange {
 #[derive(Debug, Default)]
 pub(crate) struct DesiredState {
     pods: ById<PodUid, PodEntry>,
-    users: ById<UniqueVolumeName, BTreeSet<PodId>>,
+    users: ById<UniqueVolumeName, SmallMap<PodId, ()>>,
     /// The pods that have an unresolved volume.
     waiting: BTreeSet<PodId>,
 }
@@ -166,7 +167,7 @@ impl DesiredState {
 
     /// The pods that want the volume.
     pub(crate) fn users(&self, volume: &VolumeId) -> impl Iterator<Item = &PodId> {
-        self.users.get(volume).into_iter().flatten()
+        self.users.get(volume).into_iter().flat_map(SmallMap::keys)
     }
 
     /// Whether a pod has an unresolved volume that may be this one, of which this is known (rule
@@ -182,7 +183,7 @@ impl DesiredState {
     }
 
     /// Every wanted volume with its users, in an order of no meaning.
-    pub(crate) fn volumes(&self) -> impl Iterator<Item = (&VolumeId, &BTreeSet<PodId>)> {
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = (&VolumeId, &SmallMap<PodId, ()>)> {
         self.users.iter()
     }
 
@@ -218,8 +219,9 @@ impl DesiredState {
         change.pod_changed = entry.pod.as_ref().is_some_and(|known| known != &desired.pod);
         let mut before = std::mem::take(&mut entry.volumes);
         change.volumes.extend(before.keys().cloned());
-        for volume in desired.volumes {
+        for mut volume in desired.volumes {
             let name = names.id(&volume.unique_name);
+            volume.unique_name = name.name().clone();
             change.volumes.insert(name.clone());
             if let Some(same) = entry.volumes.get_mut(&name) {
                 // Two names lead to one volume: the first says what it is.
@@ -231,6 +233,11 @@ impl DesiredState {
                 continue;
             }
             let old = before.remove(&name);
+            if let Some(old) = &old {
+                // What was resolved again is mostly what it was.
+                share(&mut volume.spec, &old.volume.spec);
+                share(&mut volume.container_mounts, &old.volume.container_mounts);
+            }
             if let Some(why) = volume.blocked.as_ref().filter(|_| !volume.is_pending)
                 && old.as_ref().is_none_or(|old| old.volume.blocked.as_ref() != Some(why))
             {
@@ -244,8 +251,8 @@ impl DesiredState {
                 blocked_reason: old.and_then(|old| old.blocked_reason),
                 volume,
             };
-            if let Some(users) = self.users.entry(&name, BTreeSet::new) {
-                users.insert(uid.clone());
+            if let Some(users) = self.users.entry(&name, SmallMap::default) {
+                users.insert(uid.clone(), ());
             }
             entry.volumes.insert(name, Box::new(wanted));
         }

@@ -116,6 +116,7 @@ mod identity;
 mod keys;
 mod mount_check;
 mod pending;
+mod small_map;
 mod transitions;
 mod waiters;
 

@@ -46,7 +46,7 @@ impl ServedSource {
         let own: BTreeMap<&String, &String> =
             asked.context.iter().filter(|(key, _)| !COS_OWN.iter().any(|begin| key.starts_with(begin))).collect();
         let (source, fields) = match self {
-            Self::Csi(driver) => (CSI.to_owned(), csi_fields(driver, asked, &own)),
+            Self::Csi(driver) => (CSI.to_owned(), csi_fields(driver, asked, &own).into()),
             Self::Field(name) => {
                 (name.clone(), own.iter().map(|(key, value)| ((*key).clone(), value_of(value))).collect())
             }
@@ -73,7 +73,7 @@ impl ServedSource {
             fields,
             read_only: asked.read_only || asked.usage.is_read_only(),
             selinux_label: None,
-            persistent_volume: Some(persistent_volume),
+            persistent_volume: Some(Box::new(persistent_volume)),
         })
     }
 }
@@ -185,7 +185,7 @@ mod tests {
         let fields = serde_json::json!({
             "driver": "loop.volhost.io", "volumeHandle": "a/b", "fsType": "xfs", "volumeAttributes": { "folder": "/srv" }
         });
-        assert_eq!((spec.source.as_str(), Value::Object(spec.fields)), ("csi", fields));
+        assert_eq!((spec.source.as_str(), spec.fields.to_value()), ("csi", fields));
         assert!(spec.read_only && spec.name.as_str().starts_with("csi-"));
     }
 
@@ -195,7 +195,7 @@ mod tests {
         let asked = RequestedVolume { volume_id: "v", context: &context, usage: &usage(""), read_only: false };
         let spec = ServedSource::read("hostPath").spec(&asked).unwrap();
         let fields = serde_json::json!({ "path": "/srv", "deep": { "a": [1] }, "on": true, "word": "null" });
-        assert_eq!((spec.source.as_str(), Value::Object(spec.fields)), ("hostPath", fields));
+        assert_eq!((spec.source.as_str(), spec.fields.to_value()), ("hostPath", fields));
     }
 
     #[test]

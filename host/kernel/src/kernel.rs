@@ -108,6 +108,17 @@ pub trait Kernel:
     /// `Failed`.
     fn names(&self, directory: &Directory) -> Result<Vec<OsString>>;
 
+    /// Opens a folder below this one, and lists the names in it. As [`Kernel::walk`] and
+    /// [`Kernel::names`], in fewer system calls.
+    ///
+    /// # Errors
+    /// As both.
+    fn list(&self, directory: &Directory, rel: &Path) -> Result<(Directory, Vec<OsString>)> {
+        let opened = self.walk(directory, rel)?;
+        let names = self.names(&opened)?;
+        Ok((opened, names))
+    }
+
     /// Returns what is at a name. One system call, whatever the number of mounts; does not ask a
     /// dead server.
     ///
@@ -127,6 +138,17 @@ pub trait Kernel:
     /// # Errors
     /// `Failed`.
     fn mounts_below(&self, directory: &Directory) -> Result<Vec<MountInfo>>;
+
+    /// The points of the mounts below the folder, relative to it, in no order; with `fs_type` only of
+    /// mounts of that type. As [`Kernel::mounts_below`], and cheaper: a node has tens of thousands.
+    ///
+    /// # Errors
+    /// `Failed`.
+    fn points_below(&self, directory: &Directory, fs_type: Option<&str>) -> Result<Vec<PathBuf>> {
+        let mounts = self.mounts_below(directory)?.into_iter();
+        let mounts = mounts.filter(|mount| fs_type.is_none_or(|wanted| mount.fs_type == wanted));
+        Ok(mounts.map(|mount| mount.point).collect())
+    }
 
     /// A file that is ready for `POLLPRI` when the mount table of this process has changed. None if
     /// there is no such file.

@@ -99,7 +99,7 @@ pub use image_stores::{ImageFacts, ImageStores};
 pub use kernel::Kernel;
 pub use labels::Labels;
 pub use last_resorts::LastResorts;
-pub use linux::LinuxKernel;
+pub use linux::{LinuxKernel, release_free_memory};
 pub use loop_devices::LoopDevices;
 pub use machine::{CallReport, PathMount, ToolReport};
 pub use mount_snapshot::MountSnapshot;

@@ -12,6 +12,7 @@
 //! | [`pod_resources`] | what a container asks for and may use, as text |
 //! | [`selinux`] | the SELinux label of a volume's files |
 //! | [`spec`] | one resolved volume: its source and, if it has one, its PersistentVolume |
+//! | [`fields`] | the fields of a volume's source |
 //! | [`mount_options`] | which mount options a PersistentVolume may ask for |
 //! | [`label_selector`] | which objects a user selects by their labels |
 //! | [`back_off`] | when something that failed is tried again |
@@ -35,6 +36,7 @@ pub mod driver_programs;
 pub mod drivers;
 pub mod duration;
 pub mod failure;
+pub mod fields;
 mod huge_pages;
 pub mod iscsi;
 pub mod label_selector;
@@ -55,6 +57,7 @@ pub mod visible;
 pub use back_off::BackOff;
 pub use container_mount::{ContainerMount, MountPropagation, RecursiveReadOnly};
 pub use failure::{Failure, FailureClass};
+pub use fields::Fields;
 pub use names::{NameError, OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
 pub use needed_volume::NeededVolume;
 pub use pod::{ContainerResources, FsGroupChangePolicy, Pod};

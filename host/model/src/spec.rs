@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::fields::Fields;
 use crate::names::SpecName;
 
 /// File system or raw block, `spec.volumeMode` of a PersistentVolume.
@@ -60,14 +61,14 @@ pub struct VolumeSpec {
     /// The source's field name (`emptyDir`), which selects the plugin.
     pub source: String,
     /// The source's fields.
-    pub fields: Map<String, Value>,
+    pub fields: Fields,
     /// The pod's claim says read-only, or the source does.
     pub read_only: bool,
     /// The SELinux label that it is mounted with, if it is mounted with one.
     #[serde(default)]
     pub selinux_label: Option<String>,
-    /// The PersistentVolume, if the volume comes from one.
-    pub persistent_volume: Option<PersistentVolume>,
+    /// The PersistentVolume, if the volume comes from one. Boxed: most volumes have none.
+    pub persistent_volume: Option<Box<PersistentVolume>>,
 }
 
 /// The parts of a PersistentVolume that matter to mounting it.
@@ -170,7 +171,7 @@ impl VolumeSpec {
     pub fn source_key(&self) -> String {
         match &self.persistent_volume {
             Some(pv) => format!("pv/{}", pv.name),
-            None => format!("{}/{}", self.source, Value::Object(self.fields.clone())),
+            None => format!("{}/{}", self.source, self.fields.to_value()),
         }
     }
 
@@ -225,16 +226,15 @@ impl VolumeSpec {
     /// The names of the fields of the map at this path, sorted, or the indices of the list; empty
     /// for anything else. The empty path is the source itself.
     pub fn fields_at(&self, path: &str) -> Vec<String> {
-        let of_map = |map: &Map<String, Value>| {
-            let mut names: Vec<String> = map.keys().cloned().collect();
-            names.sort();
-            names
-        };
         if path.is_empty() {
-            return of_map(&self.fields);
+            return self.fields.keys().cloned().collect();
         }
         match self.value(path) {
-            Some(Value::Object(map)) => of_map(map),
+            Some(Value::Object(map)) => {
+                let mut names: Vec<String> = map.keys().cloned().collect();
+                names.sort();
+                names
+            }
             Some(Value::Array(list)) => (0..list.len()).map(|index| index.to_string()).collect(),
             _ => Vec::new(),
         }
@@ -315,7 +315,7 @@ mod tests {
         let spec = VolumeSpec {
             name: SpecName::new("v").unwrap(),
             source: "x".into(),
-            fields: fields.as_object().unwrap().clone(),
+            fields: fields.as_object().unwrap().clone().into(),
             read_only: false,
             selinux_label: None,
             persistent_volume: None,

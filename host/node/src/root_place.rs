@@ -108,9 +108,9 @@ pub(crate) fn check_others(kernel: &dyn Kernel, root: &Path) -> Result<(), Place
         }
     }
     let Ok(folder) = kernel.open_directory(root) else { return Ok(()) };
-    for mount in kernel.mounts_below(&folder).unwrap_or_default() {
-        let Some(inner) = mount.point.parent().filter(|inner| !inner.as_os_str().is_empty()) else { continue };
-        if mount.fs_type != "tmpfs" || mount.point.file_name() != Some(OsStr::new(layout::STATE)) {
+    for point in kernel.points_below(&folder, Some("tmpfs")).unwrap_or_default() {
+        let Some(inner) = point.parent().filter(|inner| !inner.as_os_str().is_empty()) else { continue };
+        if point.file_name() != Some(OsStr::new(layout::STATE)) {
             continue;
         }
         let other = root.join(inner);

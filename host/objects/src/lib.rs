@@ -54,6 +54,7 @@ mod unknown_fields;
 pub mod volume_attachment;
 mod volume_mounts;
 mod volume_uses;
+mod written_source;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -64,7 +65,7 @@ pub use error::ManifestError;
 pub use key::{DEFAULT_NAMESPACE, Kind, ObjectKey, Origin, derived_uid};
 pub use migrated::CsiVolumeName;
 pub use object::{Object, ObjectContent};
-pub use parse::{Parsed, parse};
+pub use parse::{Parsed, parse, parse_again};
 pub use persistent_volume::PersistentVolumeObject;
 pub use pod::PodObject;
 pub use pod_volume::{DeviceUse, MountUse, PodVolume, VolumeUse};
@@ -73,3 +74,4 @@ pub use storage_class::StorageClassObject;
 pub use store::{ObjectSource, ObjectStore, StoreEffects};
 pub use unknown_fields::UnknownFieldNotice;
 pub use volume_attachment::VolumeAttachmentObject;
+pub use written_source::WrittenSource;

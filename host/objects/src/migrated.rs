@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1 as k8s;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use volhost_csi_translation::{Migration, TranslationError, inline_to_csi, to_csi};
 use volhost_model::spec::{NodeAffinity, NodeRequirement, PersistentVolume, VolumeMode};
-use volhost_model::{OuterName, SpecName, VolumeSpec};
+use volhost_model::{Fields, OuterName, SpecName, VolumeSpec};
 
 use super::key::ObjectKey;
 use super::persistent_volume::{PersistentVolumeObject, node_affinity};
@@ -20,8 +20,6 @@ use crate::{Kind, ObjectStore};
 
 /// The field of a CSI source.
 const CSI: &str = "csi";
-
-type Fields = Map<String, Value>;
 
 /// A CSI driver and its id of a volume, as Kubernetes names the volume by them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +42,7 @@ impl PersistentVolumeObject {
     pub fn csi_volume(&self) -> Option<CsiVolumeName> {
         match of_object(self) {
             Some(migrated) => CsiVolumeName::of(&migrated.ok()?.fields),
-            None => CsiVolumeName::of(self.source.get(CSI)?.as_object()?),
+            None => CsiVolumeName::of(self.source.fields_of(CSI)?),
         }
     }
 }
@@ -52,9 +50,10 @@ impl PersistentVolumeObject {
 impl PodObject {
     /// The CSI volumes behind former in-tree sources that the pod names itself.
     pub fn inline_csi_volumes(&self) -> impl Iterator<Item = CsiVolumeName> {
-        let sources = self.volumes.iter().flat_map(|volume| volume.source.iter().map(move |source| (volume, source)));
+        let sources =
+            self.volumes.iter().flat_map(|volume| volume.source.all().into_iter().map(move |source| (volume, source)));
         sources.filter_map(|(volume, (field, fields))| {
-            let migrated = inline(&volume.name, field, fields.as_object()?, &self.pod.namespace)?;
+            let migrated = inline(&volume.name, field, &fields, &self.pod.namespace)?;
             CsiVolumeName::of(&migrated.ok()?.fields)
         })
     }
@@ -82,7 +81,7 @@ impl MigratedVolume {
         let Ok(Value::Object(fields)) = serde_json::to_value(spec.csi?) else { return None };
         Some(Self {
             name: volume.metadata.name.unwrap_or_default(),
-            fields,
+            fields: fields.into(),
             access_modes: spec.access_modes.unwrap_or_default(),
             node_affinity: spec.node_affinity.and_then(|affinity| affinity.required).map(node_affinity),
         })
@@ -96,11 +95,11 @@ impl MigratedVolume {
             source: CSI.to_owned(),
             read_only,
             fields: self.fields,
-            persistent_volume: Some(PersistentVolume {
+            persistent_volume: Some(Box::new(PersistentVolume {
                 access_modes: self.access_modes,
                 node_affinity: self.node_affinity,
                 ..original
-            }),
+            })),
         }
     }
 
@@ -163,8 +162,8 @@ pub(super) fn persistent_volume(
 
 /// As [`persistent_volume`], by what the object itself says.
 pub(super) fn of_object(volume: &PersistentVolumeObject) -> Option<Result<MigratedVolume, TranslationError>> {
-    let (source, fields) = volume.source.iter().find(|(source, _)| is_migrated(source))?;
-    persistent_volume(volume, source, fields.as_object()?, None)
+    let (source, fields) = volume.source.all().into_iter().find(|(source, _)| is_migrated(source))?;
+    persistent_volume(volume, source, &fields, None)
 }
 
 /// As [`persistent_volume`], of a pod's own volume of this name.
@@ -183,15 +182,15 @@ pub(super) fn inline(
 /// other volumes.
 pub(super) fn origin(pod: &PodObject, name: &OuterName, store: &ObjectStore) -> Option<String> {
     let (_, volume) = pod.volume(name)?;
-    let (source, fields) = volume.source.iter().find(|(_, fields)| !fields.is_null())?;
-    let claim = match source.as_str() {
+    let (source, fields) = volume.source.all().into_iter().next()?;
+    let claim = match source {
         CLAIM_SOURCE => fields.get("claimName")?.as_str()?.to_owned(),
         EPHEMERAL_SOURCE => ephemeral_claim_name(&pod.pod.name, name.as_str()),
         inline => return Some(served_by(&format!("volume {name} of the pod"), Migration::of_source(inline)?)),
     };
     let claim = ObjectKey::new(Kind::PersistentVolumeClaim, &pod.pod.namespace, claim);
     let volume = store.volume_of_claim(&claim)?.ok()?;
-    let migration = volume.source.keys().find_map(|source| Migration::of_source(source))?;
+    let migration = volume.source.all().into_iter().find_map(|(source, _)| Migration::of_source(source))?;
     Some(served_by(&format!("PersistentVolume {}", volume.name), migration))
 }
 

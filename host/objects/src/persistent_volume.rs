@@ -11,6 +11,7 @@ use volhost_model::quantity::parse_bytes;
 use volhost_model::spec::{ANNOTATION_PREFIX, NodeAffinity, NodeRequirement, NodeSelectorTerm, VolumeMode};
 
 use super::error::{FieldError, shorten};
+use super::written_source::WrittenSource;
 
 /// Annotation for a supplemental group of every pod that uses the volume.
 const GID_ANNOTATION: &str = "pv.beta.kubernetes.io/gid";
@@ -47,7 +48,7 @@ pub struct PersistentVolumeObject {
     /// `metadata.labels`, for claims with a selector.
     pub labels: BTreeMap<String, String>,
     /// The rest of `spec`: the source, or by mistake none or several.
-    pub source: Map<String, Value>,
+    pub source: WrittenSource,
     /// `spec.capacity.storage` in bytes.
     pub capacity: Option<u64>,
     /// `spec.accessModes`.
@@ -121,7 +122,7 @@ pub(super) fn check(
         file: Arc::clone(file),
         line: line_of("spec"),
         labels: metadata.labels.unwrap_or_default(),
-        source: raw_spec,
+        source: WrittenSource::new(raw_spec),
         capacity: storage(spec.capacity.as_ref(), "spec.capacity.storage")?,
         access_modes: access_modes(spec.access_modes.unwrap_or_default(), "spec.accessModes")?,
         mount_options,

@@ -13,6 +13,7 @@ use super::environment::ContainerEnvironment;
 use super::error::{FieldError, FieldProblem};
 use super::pod_volume::{PodVolume, VolumeUse};
 use super::volume_uses::{used_volumes, uses};
+use super::written_source::WrittenSource;
 use super::{limits, nested_mounts, pod_resources, selinux};
 
 /// Linux keeps the highest 32-bit id for "no change".
@@ -131,7 +132,8 @@ fn volumes(raw: Vec<Map<String, Value>>, line_of: &dyn Fn(&str) -> u32) -> Resul
                 format!("the name \"{name}\" is taken by spec.volumes[{first}]; rename one of them"),
             ));
         }
-        volumes.push(PodVolume { name, line: line_of(&format!("spec.volumes[{index}]")), source });
+        let line = line_of(&format!("spec.volumes[{index}]"));
+        volumes.push(PodVolume { name, line, source: WrittenSource::new(source) });
     }
     Ok(volumes)
 }

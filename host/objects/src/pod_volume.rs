@@ -1,11 +1,11 @@
 //! A pod's volumes, and their uses by containers.
 
-use serde_json::{Map, Value};
 use volhost_model::selinux::SelinuxOptions;
 use volhost_model::{ContainerMount, OuterName};
 
-/// A volume of a pod as the manifest has it. The source is raw, since it may be one that only a
-/// plugin knows.
+use super::written_source::WrittenSource;
+
+/// A volume of a pod as the manifest has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodVolume {
     /// Its name.
@@ -13,7 +13,7 @@ pub struct PodVolume {
     /// Its line in the file.
     pub line: u32,
     /// Every field but the name: the source, or by mistake none or several.
-    pub source: Map<String, Value>,
+    pub source: WrittenSource,
 }
 
 /// A container's use of a volume.

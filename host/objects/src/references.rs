@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
+use volhost_model::Fields;
 
 use super::key::{Kind, ObjectKey};
 use super::migrated::{self, MigratedVolume};
@@ -45,19 +46,18 @@ pub(super) fn of_pod(pod: &PodObject) -> BTreeSet<ObjectKey> {
     let key = |kind, name: &str| ObjectKey::new(kind, namespace, name);
     let mut found = BTreeSet::new();
     for volume in &pod.volumes {
-        for (field, source) in &volume.source {
-            match (field.as_str(), source) {
-                (CLAIM_SOURCE, source) => {
-                    found.extend(text(source, "claimName").map(|name| key(Kind::PersistentVolumeClaim, name)))
-                }
-                (EPHEMERAL_SOURCE, _) => {
+        for (source, fields) in volume.source.all() {
+            let named = |field: &str| fields.get(field).and_then(Value::as_str);
+            match source {
+                CLAIM_SOURCE => found.extend(named("claimName").map(|name| key(Kind::PersistentVolumeClaim, name))),
+                EPHEMERAL_SOURCE => {
                     let name = ephemeral_claim_name(&pod.pod.name, volume.name.as_str());
                     found.insert(key(Kind::PersistentVolumeClaim, &name));
                 }
-                ("configMap", source) => found.extend(text(source, "name").map(|name| key(Kind::ConfigMap, name))),
-                ("secret", source) => found.extend(text(source, "secretName").map(|name| key(Kind::Secret, name))),
-                ("projected", source) => {
-                    for part in source.get("sources").and_then(Value::as_array).into_iter().flatten() {
+                "configMap" => found.extend(named("name").map(|name| key(Kind::ConfigMap, name))),
+                "secret" => found.extend(named("secretName").map(|name| key(Kind::Secret, name))),
+                "projected" => {
+                    for part in fields.get("sources").and_then(Value::as_array).into_iter().flatten() {
                         let named = |field: &str| part.get(field).and_then(|part| text(part, "name"));
                         found.extend(named("configMap").map(|name| key(Kind::ConfigMap, name)));
                         found.extend(named("secret").map(|name| key(Kind::Secret, name)));
@@ -66,16 +66,14 @@ pub(super) fn of_pod(pod: &PodObject) -> BTreeSet<ObjectKey> {
                         }
                     }
                 }
-                (field, Value::Object(fields)) if migrated::is_migrated(field) => {
-                    let volume = migrated::inline(&volume.name, field, fields, namespace).and_then(Result::ok);
+                _ if migrated::is_migrated(source) => {
+                    let volume = migrated::inline(&volume.name, source, &fields, namespace).and_then(Result::ok);
                     found.extend(volume.iter().flat_map(MigratedVolume::secrets));
                 }
-                (_, Value::Object(fields)) => {
-                    found.extend(
-                        secrets(fields).filter_map(|secret| text(secret, "name")).map(|name| key(Kind::Secret, name)),
-                    );
+                _ => {
+                    let names = secrets(&fields).filter_map(|secret| text(secret, "name"));
+                    found.extend(names.map(|name| key(Kind::Secret, name)));
                 }
-                _ => {}
             }
         }
     }
@@ -87,18 +85,17 @@ pub(super) fn of_persistent_volume(volume: &PersistentVolumeObject) -> BTreeSet<
     if let Some(migrated) = migrated::of_object(volume) {
         return migrated.iter().flat_map(MigratedVolume::secrets).collect();
     }
-    let sources = volume.source.values().filter_map(Value::as_object);
-    sources.flat_map(with_namespaces).collect()
+    volume.source.all().iter().flat_map(|(_, fields)| with_namespaces(fields)).collect()
 }
 
 /// The secrets that a source names with their namespaces.
-pub(super) fn with_namespaces(fields: &Map<String, Value>) -> impl Iterator<Item = ObjectKey> {
+pub(super) fn with_namespaces(fields: &Fields) -> impl Iterator<Item = ObjectKey> {
     secrets(fields)
         .filter_map(|secret| Some(ObjectKey::new(Kind::Secret, text(secret, "namespace")?, text(secret, "name")?)))
 }
 
 /// `secretRef`, `nodePublishSecretRef` and their like.
-fn secrets(fields: &Map<String, Value>) -> impl Iterator<Item = &Value> {
+fn secrets(fields: &Fields) -> impl Iterator<Item = &Value> {
     fields.iter().filter(|(field, _)| field.ends_with("ecretRef")).map(|(_, value)| value)
 }
 

@@ -434,7 +434,7 @@ impl ObjectStore {
 /// Whether a CSI driver may be behind the volume: it names one itself, or has a claim.
 fn may_be_csi(volume: &PodVolume) -> bool {
     let named = ["csi", references::CLAIM_SOURCE, references::EPHEMERAL_SOURCE];
-    volume.source.keys().any(|field| named.contains(&field.as_str()) || migrated::is_migrated(field))
+    volume.source.all().iter().any(|(field, _)| named.contains(field) || migrated::is_migrated(field))
 }
 
 fn drop_user<U: Ord>(users: &mut BTreeMap<ObjectKey, BTreeSet<U>>, referred: &ObjectKey, user: &U) {

@@ -113,7 +113,7 @@ impl ExpectedMounts {
         if of_pods.is_empty() && of_node.is_empty() {
             return Ok(VanishedMounts::default());
         }
-        let mounted: HashSet<PathBuf> = folders.mounts()?.into_iter().map(|mount| mount.point).collect();
+        let mounted: HashSet<PathBuf> = folders.mount_points()?.into_iter().collect();
         // An operation may have mounted or unmounted it since the table was read.
         let is_gone = |path: PathBuf| !mounted.contains(&path) && !folders.is_mounted(&path);
         let of_pods = of_pods.into_iter().filter(|place| is_gone(place.path()) && self.has_published(place)).collect();

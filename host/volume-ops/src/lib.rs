@@ -20,6 +20,7 @@
 //! | [`expected_mounts`], [`forced`] | mounts that should exist, that vanished, that are unmounted by force |
 //! | `attachment_metadata` | what controllers report about attached volumes |
 //! | [`sizes`], `size_watch`, [`stats`] | how full volumes are |
+//! | [`parallel`] | the same work on many items at the start |
 //! | `findings`, `failures` | what operations find out, and why they fail |
 //! | [`events`] | the interface for events |
 //! | [`worker_pool`] | threads of one plugin |
@@ -44,6 +45,7 @@ pub mod node_folders;
 pub mod orphans;
 mod other_node;
 pub mod other_users;
+pub mod parallel;
 pub mod places;
 mod plugin_calls;
 pub mod plugins;

@@ -131,8 +131,8 @@ impl MountRecords {
         self.remove_file(pod)
     }
 
-    /// Removes the file of a pod whose folder is gone, by the answer of `remove_folder`. None of
-    /// the pod's volumes writes a record meanwhile.
+    /// Removes the file of a pod whose folder is gone, by the answer of `remove_folder`, which is
+    /// returned. None of the pod's volumes writes a record meanwhile.
     ///
     /// # Errors
     /// [`MountRecordError::Kernel`], of the file or of the folder.
@@ -140,14 +140,14 @@ impl MountRecords {
         &self,
         pod: &PodUid,
         remove_folder: impl FnOnce() -> Result<bool, KernelError>,
-    ) -> Result<(), MountRecordError> {
+    ) -> Result<bool, MountRecordError> {
         let file = self.file(pod);
         let mut open = lock(&file.0);
         if !remove_folder()? {
-            return Ok(());
+            return Ok(false);
         }
         *open = None;
-        self.remove_file(pod)
+        self.remove_file(pod).map(|()| true)
     }
 
     /// Reads the records of a pod's volumes.

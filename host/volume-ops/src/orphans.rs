@@ -37,6 +37,10 @@ pub struct Orphan {
 /// meanwhile: its volumes' folders are not touched, except an empty private one, which the next try
 /// makes again.
 pub(super) fn clean(scan: &PodScan, folders: &NodeFolders, pod: &PodUid) -> Orphan {
+    // Mostly its last volume was unmounted just now, and there is nothing to search.
+    if matches!(scan.forget_pod(pod), Ok(true)) {
+        return Orphan::default();
+    }
     let mut found = Recovery::default();
     scan.recover_volumes_of(pod, &FoundDevices::default(), &mut found);
     if !found.volumes.is_empty() {
@@ -46,7 +50,7 @@ pub(super) fn clean(scan: &PodScan, folders: &NodeFolders, pod: &PodUid) -> Orph
     for (path, why) in found.problems {
         left.note(Path::new(&path), why);
     }
-    let cleaned = clean_folder(folders, pod, &mut left).and_then(|()| scan.forget_pod(pod));
+    let cleaned = clean_folder(folders, pod, &mut left).and_then(|()| scan.forget_pod(pod).map(drop));
     if let Err(error) = cleaned {
         left.note(&Path::new(layout::PODS).join(pod.as_str()), error);
     }

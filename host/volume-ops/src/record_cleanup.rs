@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::Path;
 
+use volhost_core::RecoveredVolume;
 use volhost_kernel::{Directory, ErrorKind, Kernel, KernelError, is_temporary};
-use volhost_model::names::PodUid;
+use volhost_model::names::{PluginName, PodUid, SpecName};
 
 use super::device_records::{self, DeviceRecords};
 use super::layout;
@@ -24,18 +25,38 @@ pub(super) struct FoundVolumes {
     rewritten: BTreeMap<PodUid, PodRecords>,
 }
 
-impl FoundVolumes {
-    /// Adds a pod with the volumes that were found. `is_unread`: it may have more, so that all its
-    /// records stay.
-    pub(super) fn add(&mut self, pod: &PodUid, read: ReadRecords, names: BTreeSet<VolumeKey>, is_unread: bool) {
+/// What is to be done with the records of one pod.
+#[derive(Debug)]
+pub(super) struct FoundPod {
+    pod: PodUid,
+    /// The records that its file is written anew with; none: the file stays.
+    rewritten: Option<PodRecords>,
+}
+
+impl FoundPod {
+    /// Compares the records of a pod with the volumes that were found. `is_unread`: it may have
+    /// more, so that all its records stay.
+    pub(super) fn new(pod: PodUid, read: ReadRecords, found: &[RecoveredVolume], is_unread: bool) -> Self {
         let ReadRecords { mut records, is_usable } = read;
-        let is_current = is_usable && !records.has_torn_end() && records.keys().all(|key| names.contains(key));
+        let names: BTreeSet<(&PluginName, &SpecName)> =
+            found.iter().map(|volume| (&volume.plugin, &volume.spec_name)).collect();
+        let is_found = |(plugin, name): &VolumeKey| names.contains(&(plugin, name));
+        let is_current = is_usable && !records.has_torn_end() && records.keys().all(is_found);
         if is_current || (is_usable && is_unread) {
-            self.kept.insert(pod.clone());
-            return;
+            return Self { pod, rewritten: None };
         }
-        records.retain(|key| names.contains(key));
-        self.rewritten.insert(pod.clone(), records);
+        records.retain(is_found);
+        Self { pod, rewritten: Some(records) }
+    }
+}
+
+impl FoundVolumes {
+    /// Adds a pod.
+    pub(super) fn add(&mut self, FoundPod { pod, rewritten }: FoundPod) {
+        match rewritten {
+            Some(records) => drop(self.rewritten.insert(pod, records)),
+            None => drop(self.kept.insert(pod)),
+        }
     }
 }
 

@@ -16,3 +16,13 @@ pub struct Recovery {
     /// What could not be read or was not made by the host, and stays as it is: `(what, why)`.
     pub problems: Vec<(String, String)>,
 }
+
+impl Recovery {
+    /// Adds what another part of the scan has found.
+    pub(super) fn add(&mut self, other: Self) {
+        self.volumes.extend(other.volumes);
+        self.devices.extend(other.devices);
+        self.digests.extend(other.digests);
+        self.problems.extend(other.problems);
+    }
+}

@@ -1,7 +1,7 @@
 //! Finds the published volumes at the start of the process. The kernel's tables are the truth;
 //! records only add what the kernel cannot know.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,8 +14,9 @@ use super::expected_mounts::{ExpectedMounts, VolumePlace};
 use super::layout;
 use super::mount_records::MountRecords;
 use super::node_folders::NodeFolders;
+use super::parallel;
 use super::pod_records::PodRecords;
-use super::record_cleanup::{self, FoundVolumes};
+use super::record_cleanup::{self, FoundPod, FoundVolumes};
 use super::records::{MountRecord, MountRecordError, RecordedTarget, RecordedVolume};
 pub use super::recovered::Recovery;
 use super::recovery_devices::{DeviceScan, FoundDevices, MountOrigin};
@@ -93,17 +94,18 @@ impl PodScan {
         Ok(found)
     }
 
-    /// Removes the empty folders and records of a pod that has no volumes any more.
+    /// Removes the empty folders and records of a pod that has no volumes any more. Returns whether
+    /// nothing is left of it.
     ///
     /// # Errors
     /// As [`NodeFolders::forget_pod`].
-    pub(super) fn forget_pod(&self, pod: &PodUid) -> Result<(), KernelError> {
+    pub(super) fn forget_pod(&self, pod: &PodUid) -> Result<bool, KernelError> {
         match self.records.forget_pod(pod, || self.folders.forget_pod(pod)) {
-            Ok(()) => Ok(()),
+            Ok(is_gone) => Ok(is_gone),
             Err(MountRecordError::Kernel(error)) => Err(error),
             Err(error) => {
                 warn!(%pod, %error, "the pod's records could not be removed");
-                Ok(())
+                Ok(false)
             }
         }
     }
@@ -114,34 +116,41 @@ impl PodScan {
         volumes: &mut FoundVolumes,
         found: &mut Recovery,
     ) -> Result<(), KernelError> {
-        let pods = match self.kernel().walk(self.folders.root(), Path::new(layout::PODS)) {
-            Ok(pods) => pods,
+        let names = match self.kernel().list(self.folders.root(), Path::new(layout::PODS)) {
+            Ok((_, names)) => names,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        for name in self.kernel().names(&pods)? {
-            let path = Path::new(layout::PODS).join(&name);
-            let Some(pod) = name.to_str().and_then(|name| PodUid::new(name).ok()) else {
-                found
-                    .problems
-                    .push((path.display().to_string(), "its name is no pod uid; the host did not make it".to_owned()));
-                continue;
-            };
-            let records = self.read_records(&pod, found);
-            let (before, unread) = (found.volumes.len(), found.problems.len());
-            self.recover_volumes_with(&pod, &records, devices, found);
-            let names = found.volumes.iter().skip(before);
-            let names = names.map(|volume| (volume.plugin.clone(), volume.spec_name.clone())).collect();
-            let is_unread = found.problems.len() > unread;
-            volumes.add(&pod, records, names, is_unread);
-            if found.volumes.len() == before
-                && found.problems.len() == unread
-                && let Err(error) = self.forget_pod(&pod)
-            {
-                found.problems.push((path.display().to_string(), error.to_string()));
+        for (of_pod, found_there) in parallel::map(&names, |name| self.recover_pod_folder(name, devices)) {
+            found.add(found_there);
+            if let Some(of_pod) = of_pod {
+                volumes.add(of_pod);
             }
         }
         Ok(())
+    }
+
+    /// Looks through the folder of one pod.
+    fn recover_pod_folder(&self, name: &OsStr, devices: &FoundDevices) -> (Option<FoundPod>, Recovery) {
+        let mut found = Recovery::default();
+        let path = Path::new(layout::PODS).join(name);
+        let Some(pod) = name.to_str().and_then(|name| PodUid::new(name).ok()) else {
+            found
+                .problems
+                .push((path.display().to_string(), "its name is no pod uid; the host did not make it".to_owned()));
+            return (None, found);
+        };
+        let records = self.read_records(&pod, &mut found);
+        let unread = found.problems.len();
+        self.recover_volumes_with(&pod, &records, devices, &mut found);
+        let is_unread = found.problems.len() > unread;
+        if found.volumes.is_empty()
+            && !is_unread
+            && let Err(error) = self.forget_pod(&pod)
+        {
+            found.problems.push((path.display().to_string(), error.to_string()));
+        }
+        (Some(FoundPod::new(pod, records, &found.volumes, is_unread)), found)
     }
 
     /// Adds the volumes in a pod's folder that are published, or may be.
@@ -166,9 +175,9 @@ impl PodScan {
     fn recover_volumes_with(&self, pod: &PodUid, records: &ReadRecords, devices: &FoundDevices, found: &mut Recovery) {
         for kind in [layout::VOLUMES, layout::VOLUME_DEVICES, layout::PRIVATE] {
             let path = Path::new(layout::PODS).join(pod.as_str()).join(kind);
-            match self.folders.open(&path) {
-                Ok(Some(folder)) => self.recover_pod((pod, kind), &folder, &path, (&records.records, devices), found),
-                Ok(None) => {}
+            match self.kernel().list(self.folders.root(), &path) {
+                Ok(listed) => self.recover_pod((pod, kind), listed, &path, (&records.records, devices), found),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => found.problems.push((path.display().to_string(), error.to_string())),
             }
         }
@@ -177,27 +186,21 @@ impl PodScan {
     fn recover_pod(
         &self,
         (pod, kind): (&PodUid, &str),
-        folder: &Directory,
+        (folder, plugins): (Directory, Vec<OsString>),
         path: &Path,
         (records, devices): (&PodRecords, &FoundDevices),
         found: &mut Recovery,
     ) {
         let Recovery { volumes: all, digests, problems, .. } = found;
         let mut problem = |path: &Path, why: String| problems.push((path.display().to_string(), why));
-        let plugins = match self.kernel().names(folder) {
-            Ok(plugins) => plugins,
-            Err(error) => return problem(path, error.to_string()),
-        };
         for name in plugins {
             let path = path.join(&name);
             let Some(plugin) = name.to_str().and_then(|name| PluginName::from_escaped(name).ok()) else {
                 problem(&path, "its name is no plugin's; the host did not make it".to_owned());
                 continue;
             };
-            let volumes =
-                self.kernel().walk(folder, Path::new(&name)).and_then(|dir| Ok((self.kernel().names(&dir)?, dir)));
-            let (volumes, dir) = match volumes {
-                Ok(volumes) => volumes,
+            let (dir, volumes) = match self.kernel().list(&folder, Path::new(&name)) {
+                Ok(listed) => listed,
                 Err(error) => {
                     problem(&path, error.to_string());
                     continue;
@@ -218,8 +221,7 @@ impl PodScan {
                 // A private folder is a part of a volume; alone, an interrupted publish or
                 // unpublish left it.
                 let private = kind == layout::PRIVATE;
-                let same =
-                    |one: &RecoveredVolume| (&one.pod, &one.plugin, &one.spec_name) == (pod, &plugin, &spec_name);
+                let same = |one: &RecoveredVolume| (&one.plugin, &one.spec_name) == (&plugin, &spec_name);
                 if private && all.iter().any(same) {
                     continue;
                 }

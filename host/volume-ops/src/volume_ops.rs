@@ -264,7 +264,7 @@ impl VolumeOps {
     /// # Errors
     /// The kernel's error for a folder that could not be removed, other than that it is in use.
     pub fn forget_pod(&self, pod: &PodUid) -> Result<(), KernelError> {
-        self.scan.forget_pod(pod)
+        self.scan.forget_pod(pod).map(drop)
     }
 
     /// Returns the mounts that should exist and do not. Enters no mount.

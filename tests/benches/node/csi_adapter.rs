@@ -82,10 +82,10 @@ impl Adapter {
         let spec = VolumeSpec {
             name,
             source: "csi".to_owned(),
-            fields: fields.as_object().cloned().unwrap_or_default(),
+            fields: fields.as_object().cloned().unwrap_or_default().into(),
             read_only: false,
             selinux_label: None,
-            persistent_volume: Some(PersistentVolume {
+            persistent_volume: Some(Box::new(PersistentVolume {
                 name: NAME.to_owned(),
                 claim: format!("default/{NAME}"),
                 capacity: Some(64 << 20),
@@ -96,7 +96,7 @@ impl Adapter {
                 node_affinity: None,
                 gid: None,
                 annotations: Default::default(),
-            }),
+            })),
         };
         let root = Arc::new(kernel.open_directory(folder).expect("the folder opens"));
         let pod = Pod {

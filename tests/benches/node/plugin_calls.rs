@@ -40,7 +40,7 @@ fn spec(calls: usize) -> Arc<VolumeSpec> {
     Arc::new(VolumeSpec {
         name,
         source: "wellBehaved".to_owned(),
-        fields,
+        fields: fields.into(),
         read_only: false,
         selinux_label: None,
         persistent_volume: None,

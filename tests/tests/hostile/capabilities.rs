@@ -93,7 +93,7 @@ fn misbehaving(at: &str, how: &str) -> Arc<VolumeSpec> {
         selinux_label: None,
         name: SpecName::new("vol").unwrap(),
         source: "lyingDevices".into(),
-        fields: fields.as_object().unwrap().clone(),
+        fields: fields.as_object().unwrap().clone().into(),
         read_only: false,
         persistent_volume: None,
     })

@@ -157,7 +157,7 @@ fn spec(leaf: &str) -> Arc<VolumeSpec> {
         selinux_label: None,
         name: SpecName::new("vol").unwrap(),
         source: "driven".into(),
-        fields: fields.as_object().unwrap().clone(),
+        fields: fields.as_object().unwrap().clone().into(),
         read_only: false,
         persistent_volume: None,
     })

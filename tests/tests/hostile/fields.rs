@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use volhost_kernel::{Directory, Entry, Kernel, Propagation};
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
@@ -512,7 +512,7 @@ impl Machine {
 }
 
 /// The source's fields, and the pod if the volume is written in one.
-type Given = (Map<String, Value>, Option<Arc<Pod>>);
+type Given = (volhost_model::Fields, Option<Arc<Pod>>);
 
 /// The volume as the manifest's reader gives it on, or its refusal.
 fn read(kind: &Kind, source: &Value) -> Result<Given, String> {
@@ -527,9 +527,9 @@ fn read(kind: &Kind, source: &Value) -> Result<Given, String> {
     let parsed = parse("bad.yaml", &manifest.to_string()).map_err(|error| error.to_string())?;
     match &parsed.objects[0].content {
         ObjectContent::Pod(pod) => {
-            Ok((pod.volumes[0].source[kind.source].as_object().unwrap().clone(), Some(Arc::clone(&pod.pod))))
+            Ok((pod.volumes[0].source.fields_of(kind.source).unwrap().clone(), Some(Arc::clone(&pod.pod))))
         }
-        ObjectContent::PersistentVolume(volume) => Ok((volume.source[kind.source].as_object().unwrap().clone(), None)),
+        ObjectContent::PersistentVolume(volume) => Ok((volume.source.fields_of(kind.source).unwrap().clone(), None)),
         other => panic!("{other:?}"),
     }
 }
@@ -541,17 +541,19 @@ fn outcome(kind: &Kind, machine: &Machine, source: &Value) -> Result<(), String>
         let none = Kind { persistent: false, source: "emptyDir", plugin: "", good: json!({}), fields: &[] };
         read(&none, &json!({})).unwrap().1.unwrap()
     });
-    let persistent_volume = kind.persistent.then(|| volhost_model::spec::PersistentVolume {
-        name: "v".into(),
-        claim: "default/v".into(),
-        capacity: Some(1 << 30),
-        claim_capacity: None,
-        access_modes: vec!["ReadWriteOnce".into()],
-        mount_options: Vec::new(),
-        volume_mode: Default::default(),
-        node_affinity: None,
-        gid: None,
-        annotations: Default::default(),
+    let persistent_volume = kind.persistent.then(|| {
+        Box::new(volhost_model::spec::PersistentVolume {
+            name: "v".into(),
+            claim: "default/v".into(),
+            capacity: Some(1 << 30),
+            claim_capacity: None,
+            access_modes: vec!["ReadWriteOnce".into()],
+            mount_options: Vec::new(),
+            volume_mode: Default::default(),
+            node_affinity: None,
+            gid: None,
+            annotations: Default::default(),
+        })
     });
     let read_only = fields.get("readOnly") == Some(&Value::Bool(true));
     let source = match fields.get("driver").and_then(Value::as_str) {

@@ -116,7 +116,7 @@ pub(crate) fn spec(fields: serde_json::Value) -> Arc<VolumeSpec> {
         selinux_label: None,
         name: SpecName::new("vol").unwrap(),
         source: "guest".into(),
-        fields: fields.as_object().unwrap().clone(),
+        fields: fields.as_object().unwrap().clone().into(),
         read_only: false,
         persistent_volume: None,
     })

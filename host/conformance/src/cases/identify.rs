@@ -172,7 +172,9 @@ pub(super) fn edge_values(test_node: &TestNode) -> Verdict {
 /// The fields of the source into which the suite may put values of its own.
 fn fields(test_node: &TestNode) -> Verdict<Vec<(String, Value)>> {
     let left = &test_node.case.expect.leave_fields;
-    Ok(test_node.spec()?.fields.into_iter().filter(|(field, _)| !left.contains(field)).collect())
+    let fields = test_node.spec()?.fields;
+    let others = fields.iter().filter(|(field, _)| !left.contains(field));
+    Ok(others.map(|(field, value)| (field.clone(), value.clone())).collect())
 }
 
 fn refused(test_node: &TestNode, spec: VolumeSpec, did: &str, field: &str) -> Verdict {

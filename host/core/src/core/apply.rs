@@ -6,8 +6,10 @@ use volhost_model::names::UniqueVolumeName;
 
 use super::{Core, Turn};
 use crate::actual::{ActualVolume, Mount};
+use crate::compare::share;
 use crate::event::{DesiredPod, Event, RecoveredDevice, RecoveredVolume};
 use crate::identity::{PodId, VolumeId};
+use crate::small_map::SmallMap;
 use crate::transitions::{MountState, OutcomeClass, Presence};
 use crate::waiters::WaitCondition;
 
@@ -146,9 +148,15 @@ impl Core {
                 continue;
             };
             mount.outer_names.clone_from(&wanted.outer_names);
-            if mount.pod.is_none() {
-                mount.pod.clone_from(&entry.pod);
+            match (&mut mount.pod, &entry.pod) {
+                (Some(known), Some(pod)) => share(known, pod),
+                (known @ None, pod) => known.clone_from(pod),
+                (Some(_), None) => {}
             }
+            // What the records contain is mostly what the source says.
+            let specs = [&mut mount.spec, &mut volume.spec, &mut volume.label_spec];
+            specs.into_iter().flatten().for_each(|spec| share(spec, &wanted.volume.spec));
+            share(&mut mount.container_mounts, &wanted.volume.container_mounts);
             let as_wanted = !mount.is_outdated(wanted);
             if !(mount.state.is_recovered() && mount.intact && mount.spec.is_some() && as_wanted) {
                 continue;
@@ -270,7 +278,7 @@ impl Core {
             device_path: None,
             size: None,
             refused_size: None,
-            mounts: BTreeMap::new(),
+            mounts: SmallMap::default(),
         });
         let Some(volume) = volume else { return };
         if volume.label_spec.is_none() {

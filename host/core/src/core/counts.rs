@@ -86,7 +86,7 @@ impl Core {
     fn count_actual<'a>(&'a self, counts: &mut Counts<'a>) -> Vec<ClaimedVolume> {
         let mut claims = BTreeMap::new();
         for (name, volume) in self.actual.volumes() {
-            for (uid, mount) in &volume.mounts {
+            for (uid, mount) in volume.mounts.iter() {
                 let plugin = counts.entry(&volume.plugin).or_default();
                 plugin.actual += u64::from(mount.state.is_present());
                 plugin.uncertain += u64::from(mount.state.may_exist() && !mount.state.is_present());

@@ -1,7 +1,6 @@
 //! Starts an operation: its key, the room it gets in ACTUAL beforehand, and what it is given to
 //! work with.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Core, Turn};
@@ -10,6 +9,7 @@ use crate::command::{CoreCommand, Operation, OperationKind};
 use crate::identity::{PodId, VolumeId};
 use crate::keys::Scope;
 use crate::pending::InFlightOperation;
+use crate::small_map::SmallMap;
 use crate::transitions::MountState;
 
 impl Core {
@@ -54,7 +54,7 @@ impl Core {
             device_path: None,
             size: None,
             refused_size: None,
-            mounts: BTreeMap::new(),
+            mounts: SmallMap::default(),
         });
         let Some(volume) = volume else { return };
         volume.attachable |= desired.attachable;

@@ -298,7 +298,7 @@ impl Core {
     pub fn volumes_in_use(&self) -> Vec<UniqueVolumeName> {
         let desired = self.desired.volumes().filter(|(name, users)| {
             !self.draining
-                && users.iter().any(|uid| self.desired.wanted(uid, name).is_some_and(|wanted| wanted.volume.attachable))
+                && users.keys().any(|uid| self.desired.wanted(uid, name).is_some_and(|wanted| wanted.volume.attachable))
         });
         let actual = self.actual.volumes().filter(|(_, volume)| volume.attachable);
         let names: BTreeSet<&VolumeId> = desired.map(|(name, _)| name).chain(actual.map(|(name, _)| name)).collect();
@@ -400,12 +400,13 @@ impl Core {
 
     /// The plugin's volumes that exist or are wanted: while there is one, the plugin is needed.
     pub fn volumes_of_plugin(&self, plugin: &PluginName) -> u32 {
-        let actual = self.actual.volumes().filter(|(_, volume)| volume.plugin == *plugin).map(|(name, _)| name);
+        let exists = |name: &VolumeId| self.actual.get(name).is_some_and(|volume| volume.plugin == *plugin);
+        let actual = self.actual.volumes().filter(|(_, volume)| volume.plugin == *plugin).count();
         let wanted = self.desired.volumes().filter(|(name, users)| {
-            users.iter().any(|uid| self.wanted(uid, name).is_some_and(|wanted| wanted.volume.plugin == *plugin))
+            let wants = |uid| self.wanted(uid, name).is_some_and(|wanted| wanted.volume.plugin == *plugin);
+            !exists(name) && users.keys().any(wants)
         });
-        let names: BTreeSet<&VolumeId> = actual.chain(wanted.map(|(name, _)| name)).collect();
-        u32::try_from(names.len()).unwrap_or(u32::MAX)
+        u32::try_from(actual + wanted.count()).unwrap_or(u32::MAX)
     }
 
     /// The plugin's operations that run.

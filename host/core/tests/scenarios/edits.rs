@@ -13,7 +13,7 @@ fn with_options(volume: &DesiredVolume, options: &[&str]) -> DesiredVolume {
 }
 
 fn with_fs_type(volume: &DesiredVolume, fs_type: &str) -> DesiredVolume {
-    changed(volume, |spec| drop(spec.fields.insert("fsType".into(), fs_type.into())))
+    changed(volume, |spec| spec.fields.insert("fsType".into(), fs_type.into()))
 }
 
 fn mounted(volume: &DesiredVolume) -> World {
@@ -45,7 +45,7 @@ fn an_edited_persistent_volume_stays_mounted_and_the_edit_is_reported_once() {
 fn an_edit_of_the_handle_does_not_unmount_the_volume_from_its_pod() {
     let volume = shared("disk");
     let mut world = mounted(&volume);
-    let mut edited = changed(&volume, |spec| drop(spec.fields.insert("handle".into(), "other".into())));
+    let mut edited = changed(&volume, |spec| spec.fields.insert("handle".into(), "other".into()));
     edited.unique_name = UniqueVolumeName::shared(&plugin(), "other").unwrap();
     assert!(world.desire("a", vec![edited.clone()]).is_empty());
     assert_eq!(world.view("a", "disk").pending_edit, "test.handle");

@@ -184,17 +184,19 @@ fn spec(name: &str, persistent: bool) -> VolumeSpec {
         source: "test".into(),
         fields: Default::default(),
         read_only: false,
-        persistent_volume: persistent.then(|| PersistentVolume {
-            name: name.into(),
-            claim: format!("ns/{name}"),
-            capacity: Some(10),
-            claim_capacity: None,
-            access_modes: vec!["ReadWriteMany".into()],
-            mount_options: vec![],
-            volume_mode: Default::default(),
-            node_affinity: None,
-            annotations: Default::default(),
-            gid: None,
+        persistent_volume: persistent.then(|| {
+            Box::new(PersistentVolume {
+                name: name.into(),
+                claim: format!("ns/{name}"),
+                capacity: Some(10),
+                claim_capacity: None,
+                access_modes: vec!["ReadWriteMany".into()],
+                mount_options: vec![],
+                volume_mode: Default::default(),
+                node_affinity: None,
+                annotations: Default::default(),
+                gid: None,
+            })
         }),
     }
 }

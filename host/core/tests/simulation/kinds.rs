@@ -283,23 +283,25 @@ pub fn parts_of(kind: &Kind, capacity: u64) -> usize {
 }
 
 fn spec(kind: &Kind, handle: u8, variant: u8, size: u8) -> Arc<VolumeSpec> {
-    let persistent_volume = (kind.handles > 0).then(|| PersistentVolume {
-        name: if kind.edited { kind.name.to_owned() } else { format!("{}-{handle}-{variant}", kind.name) },
-        claim: format!("ns/{}", kind.name),
-        capacity: Some(SMALLEST + u64::from(size)),
-        claim_capacity: None,
-        access_modes: vec![if kind.single_pod { "ReadWriteOncePod" } else { "ReadWriteMany" }.to_owned()],
-        mount_options: vec![],
-        volume_mode: if kind.block { VolumeMode::Block } else { VolumeMode::Filesystem },
-        node_affinity: None,
-        annotations: Default::default(),
-        gid: None,
+    let persistent_volume = (kind.handles > 0).then(|| {
+        Box::new(PersistentVolume {
+            name: if kind.edited { kind.name.to_owned() } else { format!("{}-{handle}-{variant}", kind.name) },
+            claim: format!("ns/{}", kind.name),
+            capacity: Some(SMALLEST + u64::from(size)),
+            claim_capacity: None,
+            access_modes: vec![if kind.single_pod { "ReadWriteOncePod" } else { "ReadWriteMany" }.to_owned()],
+            mount_options: vec![],
+            volume_mode: if kind.block { VolumeMode::Block } else { VolumeMode::Filesystem },
+            node_affinity: None,
+            annotations: Default::default(),
+            gid: None,
+        })
     });
     Arc::new(VolumeSpec {
         selinux_label: kind.labelled.then(|| format!("system_u:object_r:container_file_t:s0:c{variant}")),
         name: SpecName::new(kind.name).unwrap(),
         source: format!("sim{variant}"),
-        fields: serde_json::Map::new(),
+        fields: Default::default(),
         read_only: false,
         persistent_volume,
     })

@@ -59,7 +59,8 @@ impl LinuxKernel {
                 Err(Errno::NOENT) => return Ok(()),
                 Err(errno) => return Err(failed(Step::Inspect)(errno)),
             };
-            let may_wait = seen.device().0 == NO_DEVICE && self.has_a_server(folder, name)?;
+            let may_wait =
+                seen.device().0 == NO_DEVICE && self.has_a_server(seen.mount_id()).map_err(failed(Step::ListMounts))?;
             let unmounted = if may_wait { self.unmount_share(from, name, how) } else { unmount(from, name, how) };
             match unmounted {
                 // Nearly always a folder without another mount on it. Anything else is looked at.
@@ -82,8 +83,8 @@ impl LinuxKernel {
         Err(failed(Step::Unmount)(Errno::BUSY))
     }
 
-    fn has_a_server(&self, folder: &Directory, name: &OsStr) -> Result<bool> {
-        Ok(self.mount_info_at(folder, name)?.is_some_and(|mount| SHARE_TYPES.contains(&mount.fs_type.as_str())))
+    fn has_a_server(&self, mount: u64) -> std::result::Result<bool, Errno> {
+        Ok(self.mount_of_id(mount)?.is_some_and(|mount| SHARE_TYPES.contains(&mount.fs_type.as_str())))
     }
 
     /// Unmounts what a server exports. With its last mount the kernel ends the session, and waits

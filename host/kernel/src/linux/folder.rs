@@ -27,11 +27,11 @@ impl LinuxKernel {
         let parent = folder.as_fd();
         let shown = label(&folder.label, name);
         let made = make_exact(parent, name, mode, &shown)?;
-        if made && group.is_none() {
+        if made.is_some() && group.is_none() {
             return Ok(());
         }
         set_ownership(parent, name, mode, group, &shown).map_err(|cause| {
-            if !made {
+            if made.is_none() {
                 return cause;
             }
             cause.undone(

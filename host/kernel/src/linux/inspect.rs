@@ -88,14 +88,31 @@ impl StatmountBuffer {
     }
 
     fn ask(&mut self, id: u64) -> std::result::Result<(), Errno> {
+        self.ask_for(EVERYTHING, id)
+    }
+
+    /// Asks for a part of what the kernel knows: each string costs it time.
+    fn ask_for(&mut self, mask: u64, id: u64) -> std::result::Result<(), Errno> {
         loop {
-            match statmount(id, EVERYTHING, &mut self.buffer) {
+            match statmount(id, mask, &mut self.buffer) {
                 Err(Errno::OVERFLOW) if self.buffer.len() < ANSWER_LIMIT => {
                     self.buffer.resize(self.buffer.len() * 2, 0);
                 }
                 done => return done,
             }
         }
+    }
+
+    /// The absolute point of a mount; none if it is of another type than the wanted one.
+    fn point(&mut self, id: u64, fs_type: Option<&str>) -> std::result::Result<Option<&Path>, Errno> {
+        if let Some(wanted) = fs_type {
+            self.ask_for(FS_TYPE | FS_SUBTYPE, id)?;
+            if self.fs_type() != wanted {
+                return Ok(None);
+            }
+        }
+        self.ask_for(MNT_POINT, id)?;
+        Ok(self.text(MNT_POINT, AT_POINT).map(|point| Path::new(OsStr::from_bytes(point))))
     }
 
     fn u32(&self, at: usize) -> u32 {
@@ -117,15 +134,20 @@ impl StatmountBuffer {
         self.buffer.get(start..)?.split(|byte| *byte == 0).next()
     }
 
+    fn fs_type(&self) -> String {
+        let fs_type = lossy(self.text(FS_TYPE, AT_FS_TYPE));
+        match self.text(FS_SUBTYPE, AT_SUBTYPE) {
+            Some(subtype) => format!("{fs_type}.{}", lossy(Some(subtype))),
+            None => fs_type,
+        }
+    }
+
     /// The mount, with its absolute mount point; empty if that lies outside of what this process
     /// sees.
     fn mount(&self) -> MountInfo {
         let point = self.text(MNT_POINT, AT_POINT).unwrap_or_default();
         let point = PathBuf::from(OsStr::from_bytes(point));
-        let mut fs_type = lossy(self.text(FS_TYPE, AT_FS_TYPE));
-        if let Some(subtype) = self.text(FS_SUBTYPE, AT_SUBTYPE) {
-            fs_type = format!("{fs_type}.{}", lossy(Some(subtype)));
-        }
+        let fs_type = self.fs_type();
         let attributes = self.u64(AT_ATTRIBUTES);
         let sb_flags = self.u32(AT_SB_FLAGS);
         let mut options = option_names(attributes);
@@ -212,26 +234,50 @@ impl LinuxKernel {
             Ok(_) | Err(Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(KernelError::failed(Step::Inspect, text(&shown), errno)),
         };
-        let found = match self.inspection {
-            MountInspection::StatMount => {
-                let mut answer = StatmountBuffer::new();
-                match answer.ask(seen.mount_id()) {
-                    Ok(()) => Ok(Some(answer.mount())),
-                    // Gone between the two calls.
-                    Err(Errno::NOENT) => Ok(None),
-                    Err(errno) => Err(errno),
-                }
-            }
-            MountInspection::MountInfo => {
-                read_mountinfo().map(|all| all.into_iter().find(|mount| mount.id.0 == seen.mount_id()))
-            }
-        };
+        let found = self.mount_of_id(seen.mount_id());
         let found = found.map_err(|errno| KernelError::failed(Step::ListMounts, text(&shown), errno))?;
         Ok(found.map(|mount| MountInfo { point: PathBuf::from(name), ..mount }))
     }
 
+    /// The mount with this id, by its absolute mount point; none if it is gone.
+    pub(super) fn mount_of_id(&self, id: u64) -> std::result::Result<Option<MountInfo>, Errno> {
+        match self.inspection {
+            MountInspection::StatMount => {
+                let mut answer = StatmountBuffer::new();
+                match answer.ask(id) {
+                    Ok(()) => Ok(Some(answer.mount())),
+                    Err(Errno::NOENT) => Ok(None),
+                    Err(errno) => Err(errno),
+                }
+            }
+            MountInspection::MountInfo => Ok(read_mountinfo()?.into_iter().find(|mount| mount.id.0 == id)),
+        }
+    }
+
     pub(super) fn mount_infos_below(&self, folder: &Directory) -> Result<Vec<MountInfo>> {
         self.below(folder.as_fd()).map_err(|errno| KernelError::failed(Step::ListMounts, text(&folder.label), errno))
+    }
+
+    pub(super) fn mount_points_below(&self, folder: &Directory, fs_type: Option<&str>) -> Result<Vec<PathBuf>> {
+        let failed = |errno| KernelError::failed(Step::ListMounts, text(&folder.label), errno);
+        if self.inspection == MountInspection::MountInfo {
+            let mounts = self.mount_infos_below(folder)?.into_iter();
+            let mounts = mounts.filter(|mount| fs_type.is_none_or(|wanted| mount.fs_type == wanted));
+            return Ok(mounts.map(|mount| mount.point).collect());
+        }
+        let base = path_of(folder.as_fd()).map_err(failed)?;
+        let seen = look(folder, "", IdKind::Unique).map_err(failed)?;
+        let mut answer = StatmountBuffer::new();
+        let mut points = Vec::new();
+        for id in ids_below(seen.mount_id()).map_err(failed)? {
+            match answer.point(id, fs_type) {
+                Ok(point) => points.extend(point.and_then(|point| relative_point(&base, point))),
+                // Unmounted since it was listed.
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
+        Ok(points)
     }
 
     /// Every mount below an open folder, by the folder's present path.
@@ -265,8 +311,14 @@ fn stat_all(ids: &[u64], keep: impl Fn(MountInfo) -> Option<MountInfo>) -> std::
     Ok(found)
 }
 
+/// A mount's point as seen from a folder, none if it is not below it.
+fn relative_point(base: &Path, point: &Path) -> Option<PathBuf> {
+    let point = point.strip_prefix(base).ok()?;
+    (!point.as_os_str().is_empty()).then(|| point.to_owned())
+}
+
 /// The mount as seen from a folder, none if it is not below it.
 fn relative_to(base: &Path, mount: MountInfo) -> Option<MountInfo> {
-    let point = mount.point.strip_prefix(base).ok()?.to_owned();
-    if point.as_os_str().is_empty() { None } else { Some(MountInfo { point, ..mount }) }
+    let point = relative_point(base, &mount.point)?;
+    Some(MountInfo { point, ..mount })
 }

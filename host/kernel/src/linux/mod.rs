@@ -106,7 +106,7 @@ mod work_queue;
 
 pub use lease::is_being_written;
 pub(crate) use syscall::spawn;
-pub use syscall::{PollTarget, wait_ready};
+pub use syscall::{PollTarget, release_free_memory, wait_ready};
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -185,6 +185,10 @@ impl Kernel for LinuxKernel {
         self.list_names(directory)
     }
 
+    fn list(&self, directory: &Directory, rel: &Path) -> Result<(Directory, Vec<OsString>)> {
+        self.list_below(directory, rel)
+    }
+
     fn entry(&self, directory: &Directory, name: &OsStr) -> Result<Entry> {
         self.entry_at(directory, name)
     }
@@ -195,6 +199,10 @@ impl Kernel for LinuxKernel {
 
     fn mounts_below(&self, directory: &Directory) -> Result<Vec<MountInfo>> {
         self.mount_infos_below(directory)
+    }
+
+    fn points_below(&self, directory: &Directory, fs_type: Option<&str>) -> Result<Vec<PathBuf>> {
+        self.mount_points_below(directory, fs_type)
     }
 
     fn attach(&self, mount: DetachedMount, directory: &Directory, name: &OsStr) -> Result<()> {

@@ -11,7 +11,7 @@ use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags};
 use super::LinuxKernel;
 use super::stat::{StatxAnswer, look};
 use super::syscall::mount_setattr;
-use super::walk::{PLACE, open_on_same_mount, proc_path};
+use super::walk::proc_path;
 use crate::error::{KernelError, Result};
 use crate::handle::{DetachedMount, Directory, MountSource, SourceKind};
 use crate::names::{check_name, label, text};
@@ -81,15 +81,9 @@ impl LinuxKernel {
         name: &OsStr,
         shown: &Path,
     ) -> Result<()> {
-        // The very thing that was just checked or made; a name that changes from here on changes
-        // nothing.
-        let flags = if ours.is_folder() { PLACE | OFlags::DIRECTORY } else { PLACE };
-        let point = match open_on_same_mount(into, name, flags) {
-            Err(Errno::XDEV) => return Err(KernelError::AlreadyMounted { path: text(shown) }),
-            opened => opened.map_err(|errno| KernelError::walking(Step::MakeMountPoint, text(shown), errno))?,
-        };
-        let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-        rustix::mount::move_mount(source, "", &point, "", both)
+        // By its name, and never through a link. Only this process's user can change the folder.
+        let onto_name = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        rustix::mount::move_mount(source, "", into, name, onto_name)
             .map_err(|errno| KernelError::failed(Step::Attach, text(shown), errno))?;
         // If another process renamed the mount point in between, or mounted here too, that must not
         // pass for our volume.

@@ -150,6 +150,17 @@ pub fn wait_ready(awaited: &[PollTarget<'_>], at_most: Option<Duration>) -> Resu
     Ok(polled.iter().map(|one| one.revents != 0).collect())
 }
 
+/// Gives the memory that this process's allocator keeps free back to the machine. Takes some
+/// milliseconds, in which other threads may wait to allocate.
+pub fn release_free_memory() {
+    // Other C libraries keep little.
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the call takes a number, and may be made by any thread at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// The machine's memory in bytes.
 pub(super) fn total_memory() -> Result<u64, Errno> {
     // SAFETY: `sysinfo` is plain numbers, for which zero is a value.

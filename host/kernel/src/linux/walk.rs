@@ -1,7 +1,6 @@
 //! Opening beneath a folder: no symbolic link, no magic link, no way out.
 
 use std::ffi::{OsStr, OsString};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -65,12 +64,12 @@ pub(super) fn directory(fd: OwnedFd, label: PathBuf) -> Directory {
     Directory::from_fd(fd, label)
 }
 
-/// Makes a folder with exactly this mode and opens its place.
-pub(super) fn make_exact(parent: BorrowedFd<'_>, name: &OsStr, mode: u32, shown: &Path) -> Result<bool> {
+/// Makes a folder with exactly this mode. Returns it open; none if something has the name already.
+pub(super) fn make_exact(parent: BorrowedFd<'_>, name: &OsStr, mode: u32, shown: &Path) -> Result<Option<OwnedFd>> {
     // Closed to other users until the mode is set; the process's umask could only take bits away.
     match rustix::fs::mkdirat(parent, name, Mode::RWXU) {
         Ok(()) => {}
-        Err(Errno::EXIST) => return Ok(false),
+        Err(Errno::EXIST) => return Ok(None),
         Err(errno) => return Err(KernelError::failed(Step::MakeFolder, text(shown), errno)),
     }
     let set = open_on_same_mount(parent, name, FOLDER)
@@ -78,10 +77,11 @@ pub(super) fn make_exact(parent: BorrowedFd<'_>, name: &OsStr, mode: u32, shown:
         .and_then(|fd| {
             // By descriptor: what is changed is what was just opened, whatever happens to its name.
             rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode))
-                .map_err(|errno| KernelError::failed(Step::SetMode, text(shown), errno))
+                .map_err(|errno| KernelError::failed(Step::SetMode, text(shown), errno))?;
+            Ok(fd)
         });
     match set {
-        Ok(()) => Ok(true),
+        Ok(fd) => Ok(Some(fd)),
         Err(cause) => Err(cause.undone(
             // Only an empty folder is removed, never one with files of another process.
             rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
@@ -93,8 +93,8 @@ pub(super) fn make_exact(parent: BorrowedFd<'_>, name: &OsStr, mode: u32, shown:
 /// The names that `getdents64` yields for a readable folder, without `.` and `..`.
 pub(super) fn read_names(folder: impl AsFd) -> std::result::Result<Vec<OsString>, Errno> {
     let mut names = Vec::new();
-    let mut buffer = vec![MaybeUninit::uninit(); LIST_BUFFER];
-    let mut entries = RawDir::new(folder, &mut buffer);
+    let mut buffer = Vec::<u8>::with_capacity(LIST_BUFFER);
+    let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
     while let Some(entry) = entries.next() {
         let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
         if name != "." && name != ".." {
@@ -106,8 +106,8 @@ pub(super) fn read_names(folder: impl AsFd) -> std::result::Result<Vec<OsString>
 
 /// Returns whether a readable folder is empty.
 pub(super) fn is_empty(folder: impl AsFd) -> std::result::Result<bool, Errno> {
-    let mut buffer = vec![MaybeUninit::uninit(); LIST_BUFFER];
-    let mut entries = RawDir::new(folder, &mut buffer);
+    let mut buffer = Vec::<u8>::with_capacity(LIST_BUFFER);
+    let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
     while let Some(entry) = entries.next() {
         let entry = entry?;
         if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
@@ -145,13 +145,16 @@ impl LinuxKernel {
             Err(KernelError::Failed { errno: Errno::NOENT, .. }) => {}
             other => return other,
         }
-        let mut here = self.walk_to(from, Path::new(""))?;
+        let mut made: Option<Directory> = None;
         for name in names {
+            let here = made.as_ref().unwrap_or(from);
             let shown = label(&here.label, name);
-            make_exact(here.as_fd(), name, mode, &shown)?;
-            here = self.walk_to(&here, Path::new(name))?;
+            made = Some(match make_exact(here.as_fd(), name, mode, &shown)? {
+                Some(fd) => directory(fd, shown),
+                None => self.walk_to(here, Path::new(name))?,
+            });
         }
-        Ok(here)
+        made.map_or_else(|| self.walk_to(from, Path::new("")), Ok)
     }
 
     pub(super) fn list_names(&self, of: &Directory) -> Result<Vec<OsString>> {
@@ -160,6 +163,16 @@ impl LinuxKernel {
         let fd = open_on_same_mount(of.as_fd(), ".", FOLDER)
             .map_err(|errno| KernelError::walking(Step::OpenFolder, &shown, errno))?;
         read_names(fd).map_err(|errno| KernelError::failed(Step::ListFolder, &shown, errno))
+    }
+
+    pub(super) fn list_below(&self, from: &Directory, rel: &Path) -> Result<(Directory, Vec<OsString>)> {
+        check_relative(rel)?;
+        let shown = label(&from.label, rel);
+        let rel = if rel.as_os_str().is_empty() { Path::new(".") } else { rel };
+        let fd = open_beneath(from.as_fd(), rel, FOLDER)
+            .map_err(|errno| KernelError::walking(Step::OpenFolder, text(&shown), errno))?;
+        let names = read_names(&fd).map_err(|errno| KernelError::failed(Step::ListFolder, text(&shown), errno))?;
+        Ok((directory(fd, shown), names))
     }
 
     pub(super) fn entry_at(&self, folder: &Directory, name: &OsStr) -> Result<Entry> {

@@ -25,6 +25,7 @@
 //! | `drains`, `expected_pods`, `schedule` | callers that wait, and work at intervals |
 //! | [`handle`](NodeHandle), [`requests`], `lookup`, `queries`, `claims` | what callers ask, and the answers |
 //! | `event_log`, `operation_history` | what happened lately |
+//! | `free_memory` | memory that a burst of operations leaves |
 //! | `turns` | how long the loop was busy with one input |
 
 mod claims;
@@ -36,6 +37,7 @@ mod event_log;
 pub(crate) mod executor;
 mod expected_pods;
 mod forced;
+mod free_memory;
 pub(crate) mod fuse_servers;
 mod handle;
 mod lookup;

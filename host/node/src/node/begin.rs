@@ -13,30 +13,45 @@ use volhost_kernel::{Directory, Entry, FsOption, Kernel, KernelError, RootLock};
 use volhost_objects::payload::SharedObjects;
 use volhost_plugin_folder::{Approvals, PluginRegistry};
 use volhost_runtime::{Environment, Runtime, RuntimeConfig};
+use volhost_volume_ops::recovery::Recovery;
 use volhost_volume_ops::volume_ops::{NodeParts, VolumeOps};
 use volhost_volume_ops::{layout, layout_version};
 
 use super::{NodeOptions, StartError};
 use crate::event_loop::fuse_servers;
+use crate::event_loop::object_files::{ObjectFiles, StoredObjects};
 use crate::event_loop::reports::WorkerReport;
 use crate::root_place::{self, PlaceError};
 
 /// The records' tmpfs: 40,000 volumes need less than half of it.
 const STATE_BYTES: u64 = 512 << 20;
 
-/// The parts of a node after the recovery.
+/// The parts of a node before the recovery.
 pub(super) struct BegunNode {
     pub(super) lock: RootLock,
     pub(super) inside: Directory,
     pub(super) volume_ops: Arc<VolumeOps>,
     pub(super) registry: Arc<PluginRegistry>,
-    pub(super) recovery: volhost_volume_ops::recovery::Recovery,
     pub(super) memory: u64,
     pub(super) disk: u64,
     /// The SELinux label of containers' files, if the node has SELinux.
     pub(super) label: Option<String>,
     pub(super) flex: Option<Arc<FlexDrivers>>,
     pub(super) servers: FuseServerProcesses,
+}
+
+/// What the node finds of an earlier run.
+#[derive(Debug)]
+pub(super) struct EarlierRun {
+    pub(super) recovery: Recovery,
+    pub(super) stored: StoredObjects,
+}
+
+/// Finds the volumes and reads the objects of an earlier run. Blocks on the disk.
+pub(super) fn recover(volume_ops: &VolumeOps, files: &ObjectFiles, root: &Path) -> Result<EarlierRun, StartError> {
+    let recovery = volume_ops.recover();
+    let recovery = recovery.map_err(|source| StartError::Recovery { root: root.to_owned(), source })?;
+    Ok(EarlierRun { recovery, stored: StoredObjects::read(files) })
 }
 
 /// All that blocks, up to the recovery.
@@ -93,10 +108,8 @@ pub(super) fn begin(
     // Before recovery: a dead mount is no volume.
     fuse_servers::unmount_when_ended(&servers, kernel.clone(), Arc::clone(volume_ops.root()), ended);
     servers.adopt();
-    let recovery =
-        volume_ops.recover().map_err(|source| StartError::Recovery { root: options.root.clone(), source })?;
     let disk = kernel.usage(&inside, OsStr::new(layout::LOCK)).map(|usage| usage.capacity).unwrap_or_default();
-    Ok(BegunNode { lock, inside, volume_ops, registry, recovery, memory, disk, label, flex, servers })
+    Ok(BegunNode { lock, inside, volume_ops, registry, memory, disk, label, flex, servers })
 }
 
 /// Refuses a root folder that lies among what volhost reads, or inside or around another one's.
@@ -106,7 +119,7 @@ fn check_place(options: &NodeOptions) -> Result<(), PlaceError> {
     folders.extend(options.plugin_registry.as_deref().map(|folder| ("plugin registry", folder)));
     folders.extend(options.flex_driver_dir.as_deref().map(|folder| ("folder of FlexVolume drivers", folder)));
     // By the name that was given, and by the one it leads to through links.
-    let resolved = std::fs::canonicalize(&options.root).ok();
+    let resolved = std::fs::canonicalize(&options.root).ok().filter(|resolved| *resolved != options.root);
     for root in std::iter::once(&options.root).chain(&resolved) {
         root_place::check_folders(root, &folders)?;
         root_place::check_others(options.kernel.as_ref(), root)?;

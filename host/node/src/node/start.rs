@@ -20,7 +20,7 @@ use volhost_volume_ops::events::EventSink;
 use volhost_volume_ops::sizes;
 use volhost_volume_ops::stats::VolumeMeter;
 
-use super::begin::{BegunNode, begin};
+use super::begin::{BegunNode, EarlierRun, begin, recover};
 use super::{Node, NodeOptions, StartError};
 use crate::event_loop::executor::Executor;
 use crate::event_loop::node_state::{FirstManifests, NodeState, StateParts};
@@ -68,7 +68,7 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
     let (begun, mut options) = tokio::task::spawn_blocking(move || (begin(&options, known, ended), options))
         .await
         .map_err(|_| StartError::Ended)?;
-    let BegunNode { lock, inside, volume_ops, registry, recovery, memory, disk, label, flex, servers } = begun?;
+    let BegunNode { lock, inside, volume_ops, registry, memory, disk, label, flex, servers } = begun?;
     options.identity = options.identity.with_selinux(label);
 
     let stop = CancellationToken::new();
@@ -90,11 +90,16 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
         reload.first().cloned().unwrap_or_default(),
         stop.clone(),
     ));
+    // Meanwhile, for neither needs the other.
+    let files = ObjectFiles::new(&volume_ops, options.provision);
+    let recovering = {
+        let (volume_ops, files, root) = (volume_ops.clone(), files.clone(), options.root.clone());
+        tokio::task::spawn_blocking(move || recover(&volume_ops, &files, &root))
+    };
     // Plugins whose code is cached. Others are compiled while the node serves.
-    let first_plugins = plugin_inputs.recv().await.ok_or(StartError::Ended)?;
-
+    let first_plugins = plugin_inputs.recv().await;
     let first_manifests = match &options.manifests {
-        None => FirstManifests::NoFolder,
+        None => Some(FirstManifests::NoFolder),
         Some(folder) => {
             let reread = Arc::new(Notify::new());
             reload.push(reread.clone());
@@ -108,12 +113,20 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
             // Without an answer, as from a server that hangs: what is mounted is served, and
             // stays.
             match timeout(MANIFESTS_TIME, manifest_inputs.recv()).await {
-                Ok(Some(changes)) => FirstManifests::Read(changes),
-                Ok(None) => return Err(StartError::Ended),
-                Err(_) => FirstManifests::Unread(options.manifests.clone().unwrap_or_default()),
+                Ok(changes) => changes.map(FirstManifests::Read),
+                Err(_) => Some(FirstManifests::Unread(options.manifests.clone().unwrap_or_default())),
             }
         }
     };
+    // Before anything is returned: what runs uses the root folder.
+    let earlier = recovering.await.map_err(|_| StartError::Ended).and_then(|recovered| recovered);
+    let begun = earlier.and_then(|earlier| {
+        first_plugins
+            .zip(first_manifests)
+            .map(|(plugins, manifests)| (earlier, plugins, manifests))
+            .ok_or(StartError::Ended)
+    });
+    let (EarlierRun { recovery, stored }, first_plugins, first_manifests) = begun.inspect_err(|_| stop.cancel())?;
 
     let facts = NodeFacts {
         name: options.identity.name.clone(),
@@ -200,7 +213,6 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
         .with_csi(drivers, calls)
         .with_disks(NodeDisks::new(&volume_ops))
         .with_fuse_servers(servers);
-    let files = ObjectFiles::new(&volume_ops, provisioning.is_some());
     vanished::start(&volume_ops, reports.clone());
     let mut node = NodeState::new(StateParts {
         world,
@@ -215,7 +227,7 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
         reports,
     });
     node.add_recovered(recovery);
-    node.begin(first_plugins, first_manifests);
+    node.begin(first_plugins, stored, first_manifests);
     let search = Arc::new(Notify::new());
     reload.push(search.clone());
     let inputs = Inputs {

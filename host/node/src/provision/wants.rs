@@ -211,7 +211,7 @@ fn source_of(
                     claim.request
                 )));
             }
-            let field = |name: &str| volume.source.get("csi")?.get(name)?.as_str();
+            let field = |name: &str| volume.source.fields_of("csi")?.get(name)?.as_str();
             match (field("driver"), field("volumeHandle")) {
                 (Some(driver), Some(handle)) if Some(driver) == class.provisioner.as_deref() => {
                     Ok(InitialContent::Volume(handle.to_owned()))

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use volhost_model::spec::PersistentVolume;
-use volhost_model::{OuterName, SpecName, VolumeSpec};
+use volhost_model::{Fields, OuterName, SpecName, VolumeSpec};
 
 use super::node::NodeIdentity;
-use super::source::{self, Fields, SourceError};
+use super::source::{self, SourceError};
 use crate::binding::Unbound;
 use crate::claim::ClaimObject;
 use crate::migrated;
@@ -139,7 +139,7 @@ pub(super) fn spec_of(
         source: field.to_owned(),
         read_only: read_only || source::is_read_only(fields),
         fields: fields.clone(),
-        persistent_volume: Some(persistent_volume(volume, claim)),
+        persistent_volume: Some(Box::new(persistent_volume(volume, claim))),
     })
 }
 

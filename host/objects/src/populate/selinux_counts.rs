@@ -52,7 +52,7 @@ pub fn selinux_counts(store: &ObjectStore, catalog: &dyn PluginCatalog, node: &N
     for pod in pods.filter(|pod| asks_for_labels(pod) && placement(pod, node) == PodPlacement::Runs) {
         for name in &pod.pod.used_volumes {
             let Some((spec, choice)) = labelled_volume(pod, name, store, catalog, node) else { continue };
-            let Some(mode) = spec.persistent_volume.as_ref().map(access_mode) else { continue };
+            let Some(mode) = spec.persistent_volume.as_deref().map(access_mode) else { continue };
             let (enforced, mut labels) = (is_enforced(pod, &spec, &choice), labels(pod, name, context));
             if labels.len() > 1 {
                 let of_pod = if enforced { &mut counts.pod_errors } else { &mut counts.pod_warnings };

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use thiserror::Error;
 use volhost_csi_translation::{Migration, TranslationError};
 use volhost_model::spec::is_pod_source;
-use volhost_model::{OuterName, SpecName};
+use volhost_model::{Fields, OuterName, SpecName};
 
+use crate::written_source::{Written, WrittenSource};
 use crate::{PersistentVolumeObject, PodObject, PodVolume};
-
-/// The fields of a source.
-pub(super) type Fields = Map<String, Value>;
 
 /// A volume whose source cannot be used, with its place in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -134,18 +132,18 @@ pub(super) fn is_read_only(fields: &Fields) -> bool {
     fields.get("readOnly") == Some(&Value::Bool(true))
 }
 
-fn only_source(all: &Fields) -> Result<(&str, &Fields), SourceProblem> {
-    let mut given = all.iter().filter(|(_, value)| !value.is_null());
-    match (given.next(), given.next()) {
-        (None, _) => Err(match all.keys().next() {
+fn only_source(source: &WrittenSource) -> Result<(&str, &Fields), SourceProblem> {
+    let all = match source.written() {
+        Written::One { source, fields } => return Ok((source, fields)),
+        Written::Other(all) => all,
+    };
+    let mut given = all.iter().filter(|(_, value)| !value.is_null()).map(|(field, _)| field.clone());
+    Err(match (given.next(), given.next()) {
+        (None, _) => match all.keys().next() {
             Some(field) => SourceProblem::Empty(field.clone()),
             None => SourceProblem::Missing,
-        }),
-        (Some((field, Value::Object(fields))), None) => Ok((field, fields)),
-        (Some((field, _)), None) => Err(SourceProblem::NotAMap(field.clone())),
-        (Some(_), Some(_)) => {
-            let fields = all.iter().filter(|(_, value)| !value.is_null()).map(|(field, _)| field.clone());
-            Err(SourceProblem::Several(fields.collect()))
-        }
-    }
+        },
+        (Some(field), None) => SourceProblem::NotAMap(field),
+        (Some(first), Some(second)) => SourceProblem::Several([first, second].into_iter().chain(given).collect()),
+    })
 }

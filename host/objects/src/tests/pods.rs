@@ -85,10 +85,10 @@ fn the_user_is_known_only_when_all_containers_have_the_same() {
 #[test]
 fn yaml_reads_as_kubernetes_reads_it() {
     let pod = only_pod(&pod_with("a", "secret: {secretName: s, defaultMode: 0440, optional: true}"));
-    let source = pod.volumes.first().unwrap().source.get("secret").unwrap();
+    let source = pod.volumes.first().unwrap().source.fields_of("secret").unwrap();
     assert_eq!(source.get("defaultMode").unwrap(), 0o440);
     let merged = "x: &x {emptyDir: {}}\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers: [{name: c}]\n  volumes:\n  - name: v\n    <<: *x\n";
-    assert!(only_pod(merged).volumes.first().unwrap().source.contains_key("emptyDir"));
+    assert!(only_pod(merged).volumes.first().unwrap().source.contains("emptyDir"));
 }
 
 #[test]

@@ -217,7 +217,7 @@ impl State {
         &mut self,
         volume: &Resource<VolumeHandle>,
     ) -> wasmtime::Result<Option<&volhost_model::spec::PersistentVolume>> {
-        Ok(self.volume(volume)?.persistent_volume.as_ref())
+        Ok(self.volume(volume)?.persistent_volume.as_deref())
     }
 
     fn pod(&mut self, pod: &Resource<PodHandle>) -> wasmtime::Result<&volhost_model::Pod> {

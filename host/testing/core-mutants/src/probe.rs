@@ -94,7 +94,7 @@ impl Core {
         mut mount: impl FnMut(&'a PodUid, MountProbe<'a>),
     ) -> Option<VolumeProbe<'a>> {
         let volume = self.actual().get(self.volume_id(name)?)?;
-        for (pod, known) in &volume.mounts {
+        for (pod, known) in volume.mounts.iter() {
             let probe = MountProbe {
                 state: Probe::of(known.state),
                 leaving: known.leaving,

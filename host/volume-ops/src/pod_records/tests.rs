@@ -25,7 +25,7 @@ fn record(pod: &str, name: &str) -> MountRecord {
     let spec = VolumeSpec {
         name: SpecName::new(name).unwrap(),
         source: "hostPath".to_owned(),
-        fields: serde_json::Map::new(),
+        fields: Default::default(),
         read_only: false,
         selinux_label: None,
         persistent_volume: None,

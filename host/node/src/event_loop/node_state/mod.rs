@@ -29,6 +29,8 @@ use super::controller_reports::ControllerReports;
 use super::drains::Drains;
 use super::drivers::NodeDrivers;
 use super::expected_pods::ExpectedPods;
+use super::free_memory::FreeMemory;
+use super::object_files::StoredObjects;
 use super::object_requests::ObjectRequests;
 use super::orphans::OrphanCleanup;
 use super::plugins::Plugins;
@@ -84,6 +86,7 @@ pub(crate) struct NodeState {
     drains: Drains,
     orphans: OrphanCleanup,
     schedule: Schedule,
+    memory: FreeMemory,
     volume_ops: Arc<VolumeOps>,
     root: PathBuf,
     reports: mpsc::UnboundedSender<WorkerReport>,
@@ -105,6 +108,7 @@ impl NodeState {
             drains: Drains::default(),
             orphans: OrphanCleanup::new(volume_ops.clone(), reports.clone()),
             schedule: Schedule::new(parts.verify_every, parts.refresh_every),
+            memory: FreeMemory::default(),
             volume_ops,
             root: parts.root,
             reports,
@@ -130,15 +134,14 @@ impl NodeState {
         }
     }
 
-    /// Handles the first reading of plugins and of every source, before requests are served. Blocks
-    /// on the disk.
-    pub(crate) fn begin(&mut self, plugins: PluginChanges, manifests: FirstManifests) {
+    /// Handles the first reading of plugins and of every source, before requests are served.
+    pub(crate) fn begin(&mut self, plugins: PluginChanges, stored: StoredObjects, manifests: FirstManifests) {
         self.plugins_changed(plugins);
         if let Some(provisioning) = &mut self.provisioning {
             provisioning.begin(&mut self.world, &mut self.sources);
             self.objects_changed();
         }
-        self.sources.restore();
+        self.sources.restore(stored);
         self.objects_changed();
         match manifests {
             FirstManifests::Read(changes) => self.manifests_changed(changes),
@@ -222,6 +225,7 @@ impl NodeState {
         self.object_requests.write_bindings(&mut self.sources);
         self.handle_object_requests();
         self.world.notify_watchers();
+        self.memory.release_after_burst(self.running());
     }
 
     /// Returns how many operations are running.

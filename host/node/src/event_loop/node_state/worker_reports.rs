@@ -16,7 +16,10 @@ impl NodeState {
         let (mut answered, mut unmounted) = (Vec::new(), Vec::new());
         for report in reports {
             match report {
-                WorkerReport::Done(id, report) => unmounted.extend(self.world.operation_done(id, report)),
+                WorkerReport::Done(id, report) => {
+                    self.memory.ended(1);
+                    unmounted.extend(self.world.operation_done(id, report));
+                }
                 WorkerReport::Event(event) => self.world.emit_event(&event),
                 WorkerReport::SourceChanged(uid) => self.world.dispatch(Event::SourceChanged { uid }),
                 WorkerReport::Verified { plugin, missing } => self.world.attachments_verified(&plugin, missing),

@@ -23,4 +23,5 @@ mod reading;
 
 pub(crate) use files::ObjectFiles;
 pub(super) use files::{FileChange, FilesWritten, ObjectFileError};
-pub(super) use reading::{DamagedPod, StoredObjects};
+pub(super) use reading::DamagedPod;
+pub(crate) use reading::StoredObjects;

@@ -17,6 +17,7 @@ use super::files::{
 use crate::event_loop::manifest_text::REQUEST;
 use volhost_objects::{Kind, ManifestError, Object, ObjectKey, RetainedBindings, RetainedBindingsError};
 use volhost_volume_ops::layout::KEPT_OBJECTS;
+use volhost_volume_ops::parallel;
 
 /// A pod whose file cannot be read.
 #[derive(Debug, Clone)]
@@ -29,7 +30,7 @@ pub(in crate::event_loop) struct DamagedPod {
 
 /// The objects that an earlier run stored.
 #[derive(Debug, Default)]
-pub(in crate::event_loop) struct StoredObjects {
+pub(crate) struct StoredObjects {
     /// The objects that can be read.
     pub(in crate::event_loop) objects: BTreeMap<ObjectKey, Arc<Object>>,
     /// Pods whose files cannot be read: they exist.
@@ -124,9 +125,7 @@ impl ObjectReader<'_> {
 
     fn read_place(&self, place: FileFolder, stored: &mut StoredObjects) {
         let Some((above, path)) = self.files.path(place) else { return };
-        let listed =
-            self.files.kernel.walk(above, &path).and_then(|folder| Ok((self.files.kernel.names(&folder)?, folder)));
-        let (names, folder) = match listed {
+        let (folder, names) = match self.files.kernel.list(above, &path) {
             Ok(listed) => listed,
             Err(error) if error.kind() == ErrorKind::NotFound => return,
             Err(error) => {
@@ -136,20 +135,20 @@ impl ObjectReader<'_> {
                 return;
             }
         };
-        for name in names {
-            // The leftover of a process that died in the middle of a write.
-            if is_temporary(&name) {
-                let _ = self.files.kernel.remove_file(&folder, &name);
-                continue;
-            }
-            if place == FileFolder::State && name == COMPLETE {
-                stored.is_complete = true;
-                continue;
-            }
-            match self.read_object(&folder, &name) {
+        let (leftovers, names): (Vec<OsString>, Vec<OsString>) = names.into_iter().partition(|name| is_temporary(name));
+        // Of a process that died in the middle of a write.
+        for name in leftovers {
+            let _ = self.files.kernel.remove_file(&folder, &name);
+        }
+        let (complete, names): (Vec<OsString>, Vec<OsString>) =
+            names.into_iter().partition(|name| place == FileFolder::State && name == COMPLETE);
+        stored.is_complete |= !complete.is_empty();
+        let read = parallel::map(&names, |name| self.read_object(&folder, name));
+        for (name, read) in names.iter().zip(read) {
+            match read {
                 Ok(Some((object, bytes))) => self.take(place, object, bytes, stored),
-                Ok(None) => stored.lost.extend(FileName::read(&name).map(|name| name.stem.to_owned())),
-                Err(why) => stored.damaged(&path, &name, &why.to_string()),
+                Ok(None) => stored.lost.extend(FileName::read(name).map(|name| name.stem.to_owned())),
+                Err(why) => stored.damaged(&path, name, &why.to_string()),
             }
         }
     }
@@ -161,7 +160,7 @@ impl ObjectReader<'_> {
             return Ok(None);
         }
         let bytes = self.files.kernel.read_file(folder, name, MAX_OBJECT_BYTES)?.unwrap_or_default();
-        let parsed = volhost_objects::parse(REQUEST, std::str::from_utf8(&bytes)?)?;
+        let parsed = volhost_objects::parse_again(REQUEST, std::str::from_utf8(&bytes)?)?;
         let object = parsed.objects.into_iter().next().ok_or(UnreadableFile::Empty)?;
         if name != file_name::of(&object.key, &object.uid) {
             return Err(UnreadableFile::OtherObject(object.key.clone()));
@@ -195,7 +194,7 @@ impl ObjectReader<'_> {
 
 impl StoredObjects {
     /// Reads the objects that an earlier run stored.
-    pub(in crate::event_loop) fn read(files: &ObjectFiles) -> Self {
+    pub(crate) fn read(files: &ObjectFiles) -> Self {
         ObjectReader { files }.read()
     }
 

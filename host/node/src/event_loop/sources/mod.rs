@@ -32,7 +32,7 @@ use volhost_objects::{
 };
 use volhost_plugin_folder::{PluginRegistry, QuestionKey};
 
-use super::object_files::{FileChange, ObjectFiles};
+use super::object_files::{FileChange, ObjectFiles, StoredObjects};
 pub(super) use added::added_pods;
 pub(super) use effects::Effects;
 use manifest_folder::ManifestFolderState;
@@ -271,9 +271,9 @@ impl Sources {
         self.requested.bindings_to_write(self.store.retained_bindings())
     }
 
-    /// Restores the objects that an earlier run was given by request. Blocks on the disk.
-    pub(super) fn restore(&mut self) {
-        let RestoredObjects { objects, lost, problems, bindings } = self.requested.restore();
+    /// Restores the objects that an earlier run was given by request.
+    pub(super) fn restore(&mut self, stored: StoredObjects) {
+        let RestoredObjects { objects, lost, problems, bindings } = self.requested.restore(stored);
         self.store.restore_bindings(bindings);
         self.shared.set_lost(lost);
         let keys: Vec<ObjectKey> = objects.keys().cloned().collect();

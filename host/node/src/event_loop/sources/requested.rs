@@ -57,9 +57,8 @@ impl RequestedObjects {
         }
     }
 
-    /// Reads the objects that an earlier run was given by request. Blocks on the disk.
-    pub(super) fn restore(&mut self) -> RestoredObjects {
-        let stored = StoredObjects::read(&self.files);
+    /// Takes the objects that an earlier run was given by request.
+    pub(super) fn restore(&mut self, stored: StoredObjects) -> RestoredObjects {
         let StoredObjects { objects, damaged, lost, problems, .. } = stored;
         let StoredObjects { may_miss_pods, may_miss_claims, pods_are_unknown, has_marker, bindings, .. } = stored;
         (self.may_miss_pods, self.may_miss_claims) = (may_miss_pods, may_miss_claims);

@@ -74,6 +74,15 @@ pub fn entries_are_distinguished(world: &dyn World) {
     let mut names = house.kernel.names(&house.root).unwrap();
     names.sort();
     assert_eq!(names, ["file", "folder", "link", "mount", "pipe"]);
+    let (same, mut listed) = house.kernel.list(&house.root, Path::new("")).unwrap();
+    listed.sort();
+    assert_eq!(listed, names);
+    assert_eq!(house.kernel.entry(&same, name("file")).unwrap(), Entry::File);
+    assert!(house.kernel.list(&house.root, Path::new("folder")).unwrap().1.is_empty());
+    let refused = |bad: &str| house.kernel.list(&house.root, Path::new(bad)).unwrap_err();
+    assert_eq!(refused("absent").kind(), ErrorKind::NotFound);
+    assert!(matches!(refused("file"), KernelError::WrongType { .. }));
+    assert!(matches!(refused("link"), KernelError::SymbolicLink { .. }));
 }
 
 pub fn names_of_any_bytes_work(world: &dyn World) {

@@ -275,6 +275,15 @@ pub fn mounts_are_listed_as_they_are(world: &dyn World) {
     assert_eq!(listed[1].root, Path::new("/"));
     assert_eq!(listed[0].parent, listed[1].parent, "both are on the root's mount");
     assert_eq!(Entry::Mount(listed[1].id), house.entry("memory"));
+    let points = |folder, fs_type| {
+        let mut points = house.kernel.points_below(folder, fs_type).unwrap();
+        points.sort();
+        points
+    };
+    assert_eq!(points(&house.root, None), [Path::new("memory"), Path::new("pods/a b/one\ntwo")]);
+    assert_eq!(points(&pod, None), [Path::new("one\ntwo")]);
+    assert!(points(&house.root, Some("tmpfs")).contains(&"memory".into()));
+    assert!(points(&house.root, Some("nfs")).is_empty());
     let of_pod = house.kernel.mounts_below(&pod).unwrap();
     assert_eq!(of_pod.len(), 1);
     assert_eq!(of_pod[0].point, Path::new("one\ntwo"));
