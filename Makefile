@@ -99,6 +99,7 @@ bench: plugins fixtures ## run the benchmarks on a release build
 
 instructions: ## count instructions of state machine and API and compare; RECORD=yes after a change that is meant
 	@cargo bench --quiet --locked -p volhost-core --bench instructions $(if $(RECORD),-- --record)
+	@cargo bench --quiet --locked -p volhost-recording --bench recording-instructions $(if $(RECORD),-- --record)
 	@cargo test --quiet --locked --workspace --bench api-instructions $(if $(RECORD),-- --record)
 
 # Seconds for each target; ONLY=NAME for one target.
