@@ -21,6 +21,7 @@ use super::doctor::DoctorArguments;
 use super::explain::ExplainArguments;
 use super::get::{GetArguments, OutputFormat};
 use super::mounts::MountsArguments;
+use super::replay::ReplayArguments;
 use super::status::StatusArguments;
 use super::volume::VolumeCommand;
 use super::wait::WaitArguments;
@@ -36,7 +37,8 @@ Look:
   describe       Show one pod, volume, plugin or driver: state, last error and next try, mounts, events
   status         Show whether the node is healthy, and what is wrong
   doctor         Check the machine and the daemon, and say what to do
-  debug          Put what a bug report needs into one file
+  debug          Put what a bug report needs into one file, or record what the daemon decides
+  replay         Show what a daemon was told and decided, from a recording; needs no daemon
   explain        Say why a pod or volume is not ready, what happens next, and who must act
   events         Show events
   top            Show live operations, latencies and volumes in trouble
@@ -139,6 +141,11 @@ pub(super) enum Command {
     /// Say why a pod or volume is not ready, what happens next, and who must act
     #[command(after_help = "Examples:\n  volhost explain pod default/web\n  volhost explain volume default/web/data")]
     Explain(ExplainArguments),
+    /// Show what a daemon was told and decided, from a recording; needs no daemon
+    #[command(
+        after_help = "Tells the state machine of this version what was recorded, and compares each decision with the recorded one. Nothing is mounted. Exit code 1 names the first step that is decided otherwise, with both sides: so versions are compared.\n\nExamples:\n  volhost debug record -o today.jsonl\n  volhost replay today.jsonl --pod default/web\n  volhost replay today.jsonl --volume data --until 2026-01-31T12:00:00Z\n  volhost replay today.jsonl -o json"
+    )]
+    Replay(ReplayArguments),
     /// Wait until a pod's volumes are mounted or unmounted
     #[command(
         after_help = "After the timeout, each volume that has not reached the goal is printed with its state, its step and the reason, and the exit code is 1.\n\nExamples:\n  volhost wait pod default/web\n  volhost wait pod default/web --for unmounted --timeout 30s"

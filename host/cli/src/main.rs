@@ -45,6 +45,7 @@ mod names;
 mod output;
 mod plugin;
 mod reason;
+mod replay;
 mod serve;
 mod status;
 mod structured;
@@ -117,6 +118,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             return plugin::run(&command, &volhost_config::socket(cli.socket, &environment), output);
         }
         Command::Conformance(arguments) => return conformance::run(&arguments, output),
+        Command::Replay(arguments) => return replay::run(&arguments, output),
         Command::Version { client: true } => return version::print_client(output),
         // Handled before any of this.
         Command::Internal { .. } => return Ok(()),
@@ -157,6 +159,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             | Command::Man { .. }
             | Command::Plugin { .. }
             | Command::Conformance(_)
+            | Command::Replay(_)
             | Command::Internal { .. } => Ok(()),
         }
     })

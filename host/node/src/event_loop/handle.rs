@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use volhost_core::WaitFailure;
 use volhost_model::view::{EventView, PastOperationView, UsageView};
+use volhost_recording::Recording;
 
 use super::manifest_text::{FieldValidation, Manifest};
 use super::requests::{
@@ -205,6 +206,14 @@ impl NodeHandle {
     /// [`RequestError::Stopping`].
     pub async fn status(&self) -> Result<NodeStatus, RequestError> {
         self.ask(Request::Status).await
+    }
+
+    /// Returns the last steps of the state machine.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn recording(&self) -> Result<Recording, RequestError> {
+        self.ask(Request::Recording).await
     }
 
     /// Returns the last operations that have ended, oldest first; a bounded number of them.

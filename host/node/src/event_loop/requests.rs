@@ -13,6 +13,7 @@ use volhost_model::view::{
     ClaimView, ContainerMountView, DriverView, EventView, OperationView, PastOperationView, PersistentVolumeView,
     PluginView, PodView, VolumeView,
 };
+use volhost_recording::Recording;
 
 use super::manifest_text::Manifest;
 use volhost_objects::{DeviceUse, ObjectKey, Problem};
@@ -265,6 +266,8 @@ pub enum Request {
     Snapshot(oneshot::Sender<Snapshot>),
     /// The node as a whole.
     Status(oneshot::Sender<NodeStatus>),
+    /// The last steps of the state machine.
+    Recording(oneshot::Sender<Recording>),
     /// List the last operations that have ended, oldest first.
     History(oneshot::Sender<Vec<PastOperationView>>),
     /// The claims and the PersistentVolumes.

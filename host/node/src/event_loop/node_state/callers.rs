@@ -48,6 +48,7 @@ impl NodeState {
             Request::Snapshot(answer) => {
                 reply(answer, queries::snapshot(&self.world, &self.plugins, &self.drivers));
             }
+            Request::Recording(answer) => reply(answer, self.world.recording()),
             Request::History(answer) => reply(answer, self.world.history()),
             Request::Status(answer) => {
                 let status = NodeStatus {
