@@ -21,6 +21,7 @@ use super::doctor::DoctorArguments;
 use super::explain::ExplainArguments;
 use super::get::{GetArguments, OutputFormat};
 use super::mounts::MountsArguments;
+use super::plan::PlanArguments;
 use super::replay::ReplayArguments;
 use super::status::StatusArguments;
 use super::volume::VolumeCommand;
@@ -50,6 +51,7 @@ Act:
   mounts         Print what a container runtime mounts for a pod, in its own words
   apply          Add pods and other objects from a file
   diff           Show what `apply` would change
+  plan           Show what would be mounted and unmounted after `apply`, and what would wait
   delete         Remove a pod or another object that `apply` added
   drain          Unmount every volume of the node
   uncordon       End a drain: mount volumes again
@@ -177,6 +179,11 @@ pub(super) enum Command {
         after_help = "The daemon checks the files as for `apply --dry-run=server`. Values of secrets are not shown.\n\nExit codes:\n  0  nothing would change\n  1  something would\n  2  a file is refused, or cannot be read\n  3  the daemon cannot be reached\n\nExamples:\n  volhost diff -f pod.yaml\n  volhost diff -f ./manifests"
     )]
     Diff(DiffArguments),
+    /// Show what would be mounted and unmounted after `apply`, and what would wait
+    #[command(
+        after_help = "The daemon tells a copy of its state machine what the files say, and counts each operation as a success. Nothing is executed, but that a plugin is asked what a new volume is. The limits: time stands still, so what waits for its next try goes on waiting; nothing comes from outside, so a claim that needs a new volume, and a volume that a controller attaches, wait. Several files are planned together.\n\nExamples:\n  volhost plan -f pod.yaml\n  volhost plan -f ./manifests -o json\n  volhost drain --dry-run"
+    )]
+    Plan(PlanArguments),
     /// Remove a pod or another object that `apply` added; a pod's volumes are unmounted
     #[command(
         after_help = "Examples:\n  volhost delete pod web\n  volhost delete pod/shop/web pvc/shop/data\n  volhost delete -f pod.yaml"
@@ -390,6 +397,9 @@ pub(super) struct DrainArguments {
     /// How long to wait
     #[arg(long, value_name = "DURATION", default_value = "2m3s")]
     pub(super) timeout: HumanDuration,
+    /// Only show what would be unmounted, and what would be left
+    #[arg(long, conflicts_with = "timeout")]
+    pub(super) dry_run: bool,
 }
 
 /// `attachments`.

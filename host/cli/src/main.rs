@@ -43,6 +43,7 @@ mod metrics;
 mod mounts;
 mod names;
 mod output;
+mod plan;
 mod plugin;
 mod reason;
 mod replay;
@@ -140,6 +141,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             Command::Events(arguments) => events::run(&arguments, &socket, output).await,
             Command::Apply(arguments) => apply::run(&arguments, &socket, output).await,
             Command::Diff(arguments) => diff::run(&arguments, &socket, output).await,
+            Command::Plan(arguments) => plan::run(&arguments, &socket, output).await,
             Command::Delete(arguments) => delete::run(&arguments, &socket, output).await,
             Command::Attachments { command } => attachments::run(&command, &socket, output).await,
             Command::Drain(arguments) => drain::run(&arguments, &socket, output).await,

@@ -7,6 +7,7 @@ mod diff;
 mod doctor;
 mod explain;
 mod get;
+mod plan;
 mod replay;
 mod status;
 
