@@ -115,6 +115,7 @@ bench-kubernetes: plugins ## measure volhost beside the stock kubelet, as root, 
 
 instructions: ## count instructions of state machine and API and compare; RECORD=yes after a change that is meant
 	@cargo bench --quiet --locked -p volhost-core --bench instructions $(if $(RECORD),-- --record)
+	@cargo bench --quiet --locked -p volhost-recording --bench recording-instructions $(if $(RECORD),-- --record)
 	@cargo test --quiet --locked --workspace --bench api-instructions $(if $(RECORD),-- --record)
 
 # Seconds for each target, or RUNS inputs; ONLY=NAME for one target.

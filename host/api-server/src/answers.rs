@@ -7,9 +7,10 @@ use volhost_core::{VolumeStatus, WaitFailure};
 use volhost_model::view::UsageView;
 use volhost_node::event_loop::manifest_text::FieldValidation;
 use volhost_node::event_loop::requests::{
-    AddedObject, AddedPod, ComparedObject, MountView, MountedVolume, PodSelector, RequestError,
+    AddedObject, AddedPod, ComparedObject, MountView, MountedVolume, Planned, PodSelector, RequestError,
 };
 use volhost_objects::DeviceUse;
+use volhost_plan::{PlannedOperation, PlannedPod, WaitingVolume};
 use volhost_volume_ops::stats::MeteredVolume;
 
 /// Reads the pod that a request names.
@@ -125,6 +126,40 @@ pub(super) fn added_object(object: AddedObject) -> pb::AddedObject {
 pub(super) fn compared_object(object: ComparedObject) -> pb::ComparedObject {
     let ComparedObject { key, present, applied } = object;
     pb::ComparedObject { kind: key.kind.name().to_owned(), namespace: key.namespace, name: key.name, present, applied }
+}
+
+/// A plan.
+pub(super) fn planned(Planned { plan, warnings }: Planned) -> pb::PlanResponse {
+    let operation = |operation: PlannedOperation| pb::PlannedOperation {
+        round: operation.round,
+        name: operation.name.to_string(),
+        again: operation.is_again,
+        volume: operation.volume.to_string(),
+        spec_name: operation.spec_name,
+        pod: operation.pod,
+        plugin: operation.plugin.to_string(),
+    };
+    let pod = |pod: PlannedPod| pb::PlannedPod {
+        name: pod.name,
+        phase: pod.phase.map_or(pb::PodPhase::Unspecified, Into::into).into(),
+        ready: pod.ready,
+        total: pod.total,
+    };
+    let waiting = |volume: WaitingVolume| pb::WaitingVolume {
+        pod: volume.pod,
+        volume: volume.volume,
+        state: pb::VolumeState::from(volume.state).into(),
+        reason: volume.reason,
+        retry_at_us: volume.retry_at.unwrap_or_default(),
+    };
+    pb::PlanResponse {
+        operations: plan.operations.into_iter().map(operation).collect(),
+        pods: plan.pods.into_iter().map(pod).collect(),
+        waiting: plan.waiting.into_iter().map(waiting).collect(),
+        warnings,
+        running: u32::try_from(plan.running).unwrap_or(u32::MAX),
+        cut: plan.is_cut,
+    }
 }
 
 /// A pod that a request has added.

@@ -13,9 +13,14 @@ use super::watch;
 use volhost_api::pb;
 use volhost_api::pb::inspect_server::Inspect;
 use volhost_node::event_loop::NodeHandle;
-use volhost_node::event_loop::requests::Snapshot;
+use volhost_node::event_loop::requests::{RequestError, Snapshot};
 use volhost_objects::Problem;
 use volhost_volume_ops::stats::MeteredVolume;
+
+/// What a recording names as its program.
+const PROGRAM: &str = concat!("volhostd ", env!("CARGO_PKG_VERSION"));
+/// The bytes of one part of a recording: a quarter of what a client takes at once.
+const PART_BYTES: usize = 1 << 20;
 
 /// Answers from the node's snapshots.
 #[derive(Debug, Clone)]
@@ -142,6 +147,18 @@ impl Inspect for InspectService {
             draining: status.draining,
             manifest_problems: status.manifest_problems.into_iter().map(problem).collect(),
         }))
+    }
+
+    type RecordingStream = Pin<Box<dyn Stream<Item = Result<pb::RecordingPart, Status>> + Send>>;
+
+    async fn recording(&self, _: Request<pb::RecordingRequest>) -> Result<Response<Self::RecordingStream>, Status> {
+        let recording = self.node.recording().await.map_err(|error| refused(&error))?;
+        let written = tokio::task::spawn_blocking(move || recording.file(PROGRAM, now_us())).await;
+        let file = written.map_err(|_| refused(&RequestError::Stopping))?;
+        let file = file.map_err(|error| Status::internal(format!("the recording cannot be written: {error}")))?;
+        let parts: Vec<_> =
+            file.chunks(PART_BYTES).map(|part| Ok(pb::RecordingPart { bytes: part.to_vec() })).collect();
+        Ok(Response::new(Box::pin(tokio_stream::iter(parts))))
     }
 
     async fn version(&self, _: Request<pb::VersionRequest>) -> Result<Response<pb::VersionResponse>, Status> {

@@ -128,6 +128,18 @@ impl VolumeManager for ManagerService {
         }))
     }
 
+    async fn plan(&self, request: Request<pb::PlanRequest>) -> Result<Response<pb::PlanResponse>, Status> {
+        let pb::PlanRequest { manifest, field_validation, drain } = request.into_inner();
+        let planned = if drain {
+            self.node.plan_drain().await
+        } else {
+            let validation = answers::field_validation(field_validation).map_err(|error| refused(&error))?;
+            check_size(&manifest)?;
+            self.node.plan_objects(manifest, validation).await
+        };
+        planned.map(|planned| Response::new(answers::planned(planned))).map_err(|error| refused(&error))
+    }
+
     async fn remove_pod(
         &self,
         request: Request<pb::RemovePodRequest>,

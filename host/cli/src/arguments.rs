@@ -21,6 +21,8 @@ use super::doctor::DoctorArguments;
 use super::explain::ExplainArguments;
 use super::get::{GetArguments, OutputFormat};
 use super::mounts::MountsArguments;
+use super::plan::PlanArguments;
+use super::replay::ReplayArguments;
 use super::status::StatusArguments;
 use super::volume::VolumeCommand;
 use super::wait::WaitArguments;
@@ -36,7 +38,8 @@ Look:
   describe       Show one pod, volume, plugin or driver: state, last error and next try, mounts, events
   status         Show whether the node is healthy, and what is wrong
   doctor         Check the machine and the daemon, and say what to do
-  debug          Put what a bug report needs into one file
+  debug          Put what a bug report needs into one file, or record what the daemon decides
+  replay         Show what a daemon was told and decided, from a recording; needs no daemon
   explain        Say why a pod or volume is not ready, what happens next, and who must act
   events         Show events
   top            Show live operations, latencies and volumes in trouble
@@ -48,6 +51,7 @@ Act:
   mounts         Print what a container runtime mounts for a pod, in its own words
   apply          Add pods and other objects from a file
   diff           Show what `apply` would change
+  plan           Show what would be mounted and unmounted after `apply`, and what would wait
   delete         Remove a pod or another object that `apply` added
   drain          Unmount every volume of the node
   uncordon       End a drain: mount volumes again
@@ -139,6 +143,11 @@ pub(super) enum Command {
     /// Say why a pod or volume is not ready, what happens next, and who must act
     #[command(after_help = "Examples:\n  volhost explain pod default/web\n  volhost explain volume default/web/data")]
     Explain(ExplainArguments),
+    /// Show what a daemon was told and decided, from a recording; needs no daemon
+    #[command(
+        after_help = "Tells the state machine of this version what was recorded, and compares each decision with the recorded one. Nothing is mounted. Exit code 1 names the first step that is decided otherwise, with both sides: so versions are compared.\n\nExamples:\n  volhost debug record -o today.jsonl\n  volhost replay today.jsonl --pod default/web\n  volhost replay today.jsonl --volume data --until 2026-01-31T12:00:00Z\n  volhost replay today.jsonl -o json"
+    )]
+    Replay(ReplayArguments),
     /// Wait until a pod's volumes are mounted or unmounted
     #[command(
         after_help = "After the timeout, each volume that has not reached the goal is printed with its state, its step and the reason, and the exit code is 1.\n\nExamples:\n  volhost wait pod default/web\n  volhost wait pod default/web --for unmounted --timeout 30s"
@@ -170,6 +179,11 @@ pub(super) enum Command {
         after_help = "The daemon checks the files as for `apply --dry-run=server`. Values of secrets are not shown.\n\nExit codes:\n  0  nothing would change\n  1  something would\n  2  a file is refused, or cannot be read\n  3  the daemon cannot be reached\n\nExamples:\n  volhost diff -f pod.yaml\n  volhost diff -f ./manifests"
     )]
     Diff(DiffArguments),
+    /// Show what would be mounted and unmounted after `apply`, and what would wait
+    #[command(
+        after_help = "The daemon tells a copy of its state machine what the files say, and counts each operation as a success. Nothing is executed, but that a plugin is asked what a new volume is. The limits: time stands still, so what waits for its next try goes on waiting; nothing comes from outside, so a claim that needs a new volume, and a volume that a controller attaches, wait. Several files are planned together.\n\nExamples:\n  volhost plan -f pod.yaml\n  volhost plan -f ./manifests -o json\n  volhost drain --dry-run"
+    )]
+    Plan(PlanArguments),
     /// Remove a pod or another object that `apply` added; a pod's volumes are unmounted
     #[command(
         after_help = "Examples:\n  volhost delete pod web\n  volhost delete pod/shop/web pvc/shop/data\n  volhost delete -f pod.yaml"
@@ -383,6 +397,9 @@ pub(super) struct DrainArguments {
     /// How long to wait
     #[arg(long, value_name = "DURATION", default_value = "2m3s")]
     pub(super) timeout: HumanDuration,
+    /// Only show what would be unmounted, and what would be left
+    #[arg(long, conflicts_with = "timeout")]
+    pub(super) dry_run: bool,
 }
 
 /// `attachments`.

@@ -8,6 +8,7 @@ use super::client::{ANSWER_TIME, Client, within};
 use super::error::CliError;
 use super::format::{printable, short};
 use super::output::Output;
+use super::plan;
 use volhost_api::pb;
 
 /// How often the remaining volumes are printed. A drain that ends sooner prints none.
@@ -18,6 +19,9 @@ const TELL: Duration = Duration::from_secs(1);
 /// # Errors
 /// [`CliError::Failed`] says what is left, a line each.
 pub(super) async fn run(arguments: &DrainArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
+    if arguments.dry_run {
+        return plan::of_drain(socket, output).await;
+    }
     let timeout = arguments.timeout.0;
     let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1);
     let mut client = Client::connect(socket).await?;

@@ -43,8 +43,10 @@ mod metrics;
 mod mounts;
 mod names;
 mod output;
+mod plan;
 mod plugin;
 mod reason;
+mod replay;
 mod serve;
 mod status;
 mod structured;
@@ -117,6 +119,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             return plugin::run(&command, &volhost_config::socket(cli.socket, &environment), output);
         }
         Command::Conformance(arguments) => return conformance::run(&arguments, output),
+        Command::Replay(arguments) => return replay::run(&arguments, output),
         Command::Version { client: true } => return version::print_client(output),
         // Handled before any of this.
         Command::Internal { .. } => return Ok(()),
@@ -138,6 +141,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             Command::Events(arguments) => events::run(&arguments, &socket, output).await,
             Command::Apply(arguments) => apply::run(&arguments, &socket, output).await,
             Command::Diff(arguments) => diff::run(&arguments, &socket, output).await,
+            Command::Plan(arguments) => plan::run(&arguments, &socket, output).await,
             Command::Delete(arguments) => delete::run(&arguments, &socket, output).await,
             Command::Attachments { command } => attachments::run(&command, &socket, output).await,
             Command::Drain(arguments) => drain::run(&arguments, &socket, output).await,
@@ -157,6 +161,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             | Command::Man { .. }
             | Command::Plugin { .. }
             | Command::Conformance(_)
+            | Command::Replay(_)
             | Command::Internal { .. } => Ok(()),
         }
     })

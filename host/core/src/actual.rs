@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::{ContainerMount, NeededVolume, Pod, VolumeSpec};
 
@@ -14,16 +15,18 @@ use crate::small_map::SmallMap;
 use crate::transitions::MountState;
 
 /// A volume that is attached, staged or mounted, or may be, or is being.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ActualVolume {
     /// Its plugin.
     pub(crate) plugin: PluginName,
     /// Its name in pods' folders.
     pub(crate) spec_name: SpecName,
     /// Its spec, as far as known.
+    #[serde(with = "crate::shared::option")]
     pub(crate) spec: Option<Arc<VolumeSpec>>,
     /// The spec with which it was staged, or may have been; none while it was not, or when the spec
     /// is unknown.
+    #[serde(with = "crate::shared::option")]
     pub(crate) label_spec: Option<Arc<VolumeSpec>>,
     /// It must be attached to be used.
     pub(crate) attachable: bool,
@@ -45,12 +48,14 @@ pub(crate) struct ActualVolume {
     pub(crate) size: Option<u64>,
     /// The size in bytes that its plugin refuses to give it.
     pub(crate) refused_size: Option<u64>,
-    /// Its pods' mounts, those included that are being made for the first time.
+    /// Its pods' mounts, those included that are being made for the first time. An image lists them
+    /// separately.
+    #[serde(skip)]
     pub(crate) mounts: SmallMap<PodId, Box<Mount>>,
 }
 
 /// One pod's mount of a volume.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Mount {
     /// Absent only while its first operation runs.
     pub(crate) state: MountState,
@@ -63,20 +68,24 @@ pub(crate) struct Mount {
     /// Its content may be stale.
     pub(crate) remount_required: bool,
     /// The spec with which it was mounted.
+    #[serde(with = "crate::shared::option")]
     pub(crate) spec: Option<Arc<VolumeSpec>>,
     /// The uses by containers that it was made ready for.
+    #[serde(with = "crate::shared::list")]
     pub(crate) container_mounts: Arc<[ContainerMount]>,
     /// An attempt to make it ready for other uses has failed on the way: which parts are mounted is
     /// not known.
     pub(crate) parts_unsure: bool,
     /// The volumes of the pod that it is made of, as far as known. Changed by
     /// [`ActualState::set_needs`].
+    #[serde(with = "crate::shared::list")]
     pub(crate) needs: Arc<[NeededVolume]>,
     /// The name of its folder. Changed by [`ActualState::set_folder`].
     pub(crate) spec_name: SpecName,
     /// It is a device, not a file system.
     pub(crate) block: bool,
     /// The pod's object, as far as known.
+    #[serde(with = "crate::shared::option")]
     pub(crate) pod: Option<Arc<Pod>>,
     /// The names it had in the pod when it was last wanted; empty when recovery found it.
     pub(crate) outer_names: Vec<OuterName>,
@@ -94,7 +103,7 @@ impl Mount {
 }
 
 /// The volumes that a pod has mounts of.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct MountsOfPod {
     volumes: BTreeSet<VolumeId>,
     /// The same by the name of their folder, sorted. A vector: most pods have few volumes.
@@ -139,7 +148,7 @@ impl MountsOfPod {
 }
 
 /// Volumes, and for each pod the volumes it has a mount of.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ActualState {
     volumes: ById<UniqueVolumeName, ActualVolume>,
     by_pod: ById<PodUid, MountsOfPod>,

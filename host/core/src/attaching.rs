@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
 use volhost_model::names::PluginName;
 
 /// Whether the host or a controller attaches the volumes of each plugin.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AttachPolicy {
     /// The host attaches volumes unless a controller does.
     host: bool,

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use volhost_model::names::{OuterName, PluginName, SpecName, UniqueVolumeName};
 
 /// The reason, as users read it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum BlockedReason {
     /// The source of pods reports a reason: the volume's plugin is not loaded, for example.
     BySource(String),
@@ -45,7 +46,7 @@ pub(crate) enum BlockedReason {
 }
 
 /// The SELinux label that the node has mounted a volume with.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum MountedLabel {
     /// There is no record of it.
     Unknown,
@@ -54,7 +55,7 @@ pub(crate) enum MountedLabel {
 }
 
 /// A limit of attached volumes, reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AttachLimitReached {
     /// The plugin whose volumes are limited.
     pub(crate) plugin: PluginName,

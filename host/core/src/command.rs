@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::view::{EventKind, VolumeState};
 use volhost_model::{ContainerMount, Failure, NeededVolume, Pod, VolumeSpec};
@@ -11,7 +12,7 @@ use volhost_model::{ContainerMount, Failure, NeededVolume, Pod, VolumeSpec};
 use crate::event::{OperationId, Time, WaiterId};
 
 /// A command to the caller.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum CoreCommand {
     /// Begin this operation and answer with exactly one
     /// [`OperationDone`](crate::Event::OperationDone).
@@ -30,7 +31,7 @@ pub enum CoreCommand {
 }
 
 /// An operation on one volume.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     /// Its name in [`OperationDone`](crate::Event::OperationDone).
     pub id: OperationId,
@@ -45,8 +46,10 @@ pub struct Operation {
     /// The pod; none for operations on the volume alone.
     pub pod_uid: Option<PodUid>,
     /// The pod's object; always there for mounts, unknown for unmounts of what recovery found.
+    #[serde(with = "crate::shared::option")]
     pub pod: Option<Arc<Pod>>,
     /// The volume's spec; always there for mounts, perhaps unknown for unmounts.
+    #[serde(with = "crate::shared::option")]
     pub spec: Option<Arc<VolumeSpec>>,
     /// The device's path if the volume is attached, or the controller's name for the attachment.
     pub device_path: Option<String>,
@@ -55,13 +58,15 @@ pub struct Operation {
     /// The volume is staged: mounted once on the node, then once for each pod.
     pub stageable: bool,
     /// For mounts: the pod's container mounts of it.
+    #[serde(with = "crate::shared::list")]
     pub container_mounts: Arc<[ContainerMount]>,
     /// For mounts: the volumes of the pod that it is made of; they are mounted.
+    #[serde(with = "crate::shared::list")]
     pub needs: Arc<[NeededVolume]>,
 }
 
 /// The kind of an operation, with its details.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OperationKind {
     /// `volume_attach`
     Attach,
@@ -123,7 +128,7 @@ impl OperationKind {
 }
 
 /// The name of an operation: an [`OperationKind`] without its details.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum OperationName {
     /// `volume_attach`
     Attach,
@@ -172,7 +177,7 @@ impl fmt::Display for OperationName {
 }
 
 /// An event for users.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notice {
     /// Normal or Warning.
     pub kind: EventKind,
@@ -190,7 +195,7 @@ pub struct Notice {
 }
 
 /// The failure of a wait, with every volume that did not meet its condition.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WaitFailure {
     /// The pod, `namespace/name`, or its uid.
     pub pod: String,
@@ -203,7 +208,7 @@ pub struct WaitFailure {
 }
 
 /// The status of one volume that a caller waited for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VolumeStatus {
     /// The name in the pod, or the folder's name when that is all that is known.
     pub name: String,

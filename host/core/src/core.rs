@@ -5,6 +5,7 @@ mod apply;
 mod attach_limit;
 mod counts;
 mod edits;
+mod image;
 mod labels;
 mod needs;
 mod notices;
@@ -34,13 +35,14 @@ use crate::pending::PendingOperations;
 use crate::waiters::Waiters;
 
 pub use counts::{ClaimedVolume, PluginCounts, VolumeCounts};
+pub use image::CoreImage;
 
 /// The node's volumes, desired and actual, and what runs to make them agree.
 ///
 /// # Guarantees
 /// [`Core::step`] is a function of its events: no clock, no randomness, no I/O. It never panics,
 /// and it looks only at the volumes and pods that the event may concern.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Core {
     /// Whether the host attaches volumes.
     attaching: AttachPolicy,

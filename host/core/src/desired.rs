@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use volhost_model::names::{OuterName, PodUid, UniqueVolumeName};
 use volhost_model::{Pod, VolumeSpec};
 
@@ -13,7 +14,7 @@ use crate::identity::{ById, Names, PodId, VolumeId};
 use crate::small_map::SmallMap;
 
 /// The report of sources on a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PodReport {
     /// Nothing: recovery found its folder.
     Nothing,
@@ -24,22 +25,26 @@ pub(crate) enum PodReport {
 }
 
 /// A pod that a source reported, or that recovery found a folder of.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PodEntry {
     /// Its object, as far as known.
+    #[serde(with = "crate::shared::option")]
     pub(crate) pod: Option<Arc<Pod>>,
     /// The report of sources on it.
     pub(crate) reported: PodReport,
     /// The volumes it wants; empty unless it exists. Boxed: a map's node has room for eleven, and a
-    /// pod has mostly few.
+    /// pod has mostly few. An image lists what has the number of a volume separately.
+    #[serde(skip)]
     pub(crate) volumes: BTreeMap<VolumeId, Box<VolumeEntry>>,
     /// The wanted volumes that could not be resolved.
+    #[serde(skip)]
     pub(crate) unresolved: BTreeMap<OuterName, Unresolved>,
     /// Its containers use names of which the source says nothing.
     pub(crate) has_unaccounted: bool,
     /// Some of its volumes are made of others of them.
     pub(crate) has_needs: bool,
     /// The volume that was last found not to be mounted as wanted.
+    #[serde(skip)]
     pub(crate) unready: Option<VolumeId>,
     /// The time of the first report.
     pub(crate) since: Time,
@@ -79,7 +84,7 @@ impl PodEntry {
 }
 
 /// A volume that a pod wants and that could not be resolved.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Unresolved {
     /// The reason.
     pub(crate) reason: String,
@@ -102,7 +107,7 @@ impl Unresolved {
 }
 
 /// One volume that one pod wants.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct VolumeEntry {
     /// The volume, as the first outer name that leads to it describes it.
     pub(crate) volume: DesiredVolume,
@@ -131,7 +136,7 @@ pub(crate) struct PodChange {
 }
 
 /// Pods, and for each volume the pods that want it.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct DesiredState {
     pods: ById<PodUid, PodEntry>,
     users: ById<UniqueVolumeName, SmallMap<PodId, ()>>,
@@ -307,6 +312,19 @@ impl DesiredState {
             self.drop_user(&name, uid);
         }
         self.waiting.remove(uid);
+    }
+
+    /// Puts the entry of an image back.
+    pub(crate) fn restore(&mut self, uid: &PodId, entry: PodEntry) {
+        for volume in entry.volumes.keys() {
+            if let Some(users) = self.users.entry(volume, SmallMap::default) {
+                users.insert(uid.clone(), ());
+            }
+        }
+        if !entry.unresolved.is_empty() {
+            self.waiting.insert(uid.clone());
+        }
+        self.pods.entry(uid, || entry);
     }
 
     fn drop_user(&mut self, volume: &VolumeId, uid: &PodId) {

@@ -1,7 +1,11 @@
 //! The events that the state machine handles.
+//!
+//! They are written into recordings, which a later version replays: a new field that an earlier
+//! version does not write has `#[serde(default)]`.
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::{ContainerMount, Failure, NeededVolume, Pod, VolumeSpec};
 
@@ -10,7 +14,7 @@ use volhost_model::{ContainerMount, Failure, NeededVolume, Pod, VolumeSpec};
 pub type Time = u64;
 
 /// An event. The only input of [`Core::step`](crate::Core::step).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// A source reports that the pod exists, with these volumes. Replaces an earlier report.
     PodDesired(DesiredPod),
@@ -123,9 +127,10 @@ pub type OperationId = u64;
 pub type WaiterId = u64;
 
 /// A pod with its volumes, as far as they could be resolved.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DesiredPod {
     /// The pod.
+    #[serde(with = "crate::shared::one")]
     pub pod: Arc<Pod>,
     /// Its resolved volumes, used ones only.
     pub volumes: Vec<DesiredVolume>,
@@ -135,7 +140,7 @@ pub struct DesiredPod {
 }
 
 /// A resolved volume of a pod.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DesiredVolume {
     /// The name in the pod. Two outer names may lead to one volume.
     pub outer_name: OuterName,
@@ -144,6 +149,7 @@ pub struct DesiredVolume {
     /// The plugin that serves it.
     pub plugin: PluginName,
     /// Its spec.
+    #[serde(with = "crate::shared::one")]
     pub spec: Arc<VolumeSpec>,
     /// It must be attached to the node first.
     pub attachable: bool,
@@ -162,8 +168,10 @@ pub struct DesiredVolume {
     /// It is remounted at each [`Event::Refresh`], if it follows its source.
     pub refreshed: bool,
     /// The pod's container mounts of it. It is ready when every part of it that they name is.
+    #[serde(with = "crate::shared::list")]
     pub container_mounts: Arc<[ContainerMount]>,
     /// The other volumes of the pod that it is made of, which need none themselves.
+    #[serde(with = "crate::shared::list")]
     pub needs: Arc<[NeededVolume]>,
     /// Why no operation may be started for it: its plugin is not loaded, for example. A mounted
     /// volume stays mounted.
@@ -173,11 +181,12 @@ pub struct DesiredVolume {
     pub is_pending: bool,
     /// The spec as its source gives it now, where what is mounted keeps an earlier one until its
     /// next mount.
+    #[serde(with = "crate::shared::option")]
     pub declared: Option<Arc<VolumeSpec>>,
 }
 
 /// A limit of those volumes of a plugin whose names begin alike.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedLimit {
     /// How the plugin's own names of them begin.
     pub names: String,
@@ -186,7 +195,7 @@ pub struct NamedLimit {
 }
 
 /// A volume that could not be resolved.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnresolvedVolume {
     /// The name in the pod.
     pub outer_name: OuterName,
@@ -196,6 +205,7 @@ pub struct UnresolvedVolume {
     /// not warned.
     pub is_pending: bool,
     /// The volume it is, where that is known and only its plugin could not be asked.
+    #[serde(with = "crate::shared::option")]
     pub spec: Option<Arc<VolumeSpec>>,
     /// The claim it comes by, `namespace/name`, where it comes by one.
     pub claim: Option<String>,
@@ -209,11 +219,12 @@ impl UnresolvedVolume {
 }
 
 /// A volume that recovery found in a pod's folder.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecoveredVolume {
     /// The pod's uid: its folder's name.
     pub pod: PodUid,
     /// The pod itself, if its record could be read.
+    #[serde(with = "crate::shared::option")]
     pub known_pod: Option<Arc<Pod>>,
     /// The plugin: the folder's name.
     pub plugin: PluginName,
@@ -223,6 +234,7 @@ pub struct RecoveredVolume {
     pub unique_name: UniqueVolumeName,
     /// The spec from the record. With it, a volume that is mounted as wanted need not be mounted
     /// again.
+    #[serde(with = "crate::shared::option")]
     pub spec: Option<Arc<VolumeSpec>>,
     /// The kernel and the record agree that the volume was mounted completely.
     pub intact: bool,
@@ -231,13 +243,15 @@ pub struct RecoveredVolume {
     /// It was staged, or may have been.
     pub stageable: bool,
     /// The uses by containers that it was made ready for, from the record.
+    #[serde(with = "crate::shared::list")]
     pub container_mounts: Arc<[ContainerMount]>,
     /// The volumes of the pod that it was made of, from the record.
+    #[serde(with = "crate::shared::list")]
     pub needs: Arc<[NeededVolume]>,
 }
 
 /// A volume that recovery found outside any pod's folder.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecoveredDevice {
     /// The plugin.
     pub plugin: PluginName,
@@ -246,6 +260,7 @@ pub struct RecoveredDevice {
     /// The name of the volume in pods' folders.
     pub spec_name: SpecName,
     /// The spec from the record.
+    #[serde(with = "crate::shared::option")]
     pub spec: Option<Arc<VolumeSpec>>,
     /// It was attached, or may have been.
     pub attachable: bool,
@@ -254,7 +269,7 @@ pub struct RecoveredDevice {
 }
 
 /// The end of an operation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OperationReport {
     /// The device was found at this path (attach, verify).
     pub device_path: Option<String>,
@@ -275,7 +290,7 @@ pub struct OperationReport {
 }
 
 /// An operation's report of the device mount.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeviceReport {
     /// It is mounted.
     Mounted,

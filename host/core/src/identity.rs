@@ -79,7 +79,7 @@ impl<N: fmt::Debug> fmt::Debug for Id<N> {
 }
 
 /// The names that have a number.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Names<N> {
     known: BTreeMap<N, Id<N>>,
     /// Numbers that were used and are not.
@@ -129,7 +129,7 @@ impl<N: Ord + Clone> Names<N> {
 }
 
 /// Something of each of many pods or volumes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ById<N, T> {
     places: Vec<Place<N, T>>,
 }

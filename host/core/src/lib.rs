@@ -87,10 +87,12 @@
 //! | `core::outcome` | the changes by the end of an operation |
 //! | `core::vanished` | mounts that another process unmounted |
 //! | `pending`, `keys` | the operation table: running operations, and the waits of failed ones |
+//! | `shared` | how what is shared is written into recordings |
 //! | `identity` | numbers for the names of pods and volumes |
 //! | `waiters`, `core::answers` | callers that wait, and their answers |
 //! | `core::status`, `core::views` | lists for users |
 //! | `core::counts` | how many volumes there are, for metrics |
+//! | `core::image` | the machine's state as data, for recordings |
 //! | `core::notices` | events for users |
 //!
 //! The modules below `core` are its own `impl` blocks; its fields are private to them.
@@ -116,11 +118,12 @@ mod identity;
 mod keys;
 mod mount_check;
 mod pending;
+mod shared;
 mod small_map;
 mod transitions;
 mod waiters;
 
-pub use self::core::{ClaimedVolume, Core, PluginCounts, VolumeCounts};
+pub use self::core::{ClaimedVolume, Core, CoreImage, PluginCounts, VolumeCounts};
 pub use attaching::AttachPolicy;
 pub use command::{CoreCommand, Notice, Operation, OperationKind, OperationName, VolumeStatus, WaitFailure};
 pub use config::{Config, WAIT_DEFAULT};

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
 use volhost_model::Failure;
 use volhost_model::names::{PluginName, UniqueVolumeName};
 
@@ -18,7 +19,7 @@ use crate::identity::{ById, PodId, VolumeId};
 use crate::keys::{Scope, wait};
 
 /// An operation that was started and has not ended.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct InFlightOperation {
     /// The operation.
     pub(crate) operation: Operation,
@@ -42,7 +43,7 @@ impl InFlightOperation {
 }
 
 /// A key that failed.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FailedKey {
     /// The operation that failed.
     pub(crate) name: OperationName,
@@ -60,14 +61,14 @@ pub(crate) struct FailedKey {
     pub(crate) failure: Failure,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct VolumeOperations {
     running: Vec<OperationId>,
     failed: BTreeMap<Scope, FailedKey>,
 }
 
 /// The table.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct PendingOperations {
     running: BTreeMap<OperationId, InFlightOperation>,
     volumes: ById<UniqueVolumeName, VolumeOperations>,
@@ -287,6 +288,41 @@ impl PendingOperations {
             return None;
         }
         self.retries.pop_first().map(|(_, volume, _)| volume)
+    }
+
+    /// Returns the operation that began last.
+    pub(crate) const fn last_id(&self) -> OperationId {
+        self.last_id
+    }
+
+    /// Whether the failed key is still to be tried again at its time.
+    pub(crate) fn is_queued(&self, volume: &VolumeId, scope: &Scope, failed: &FailedKey) -> bool {
+        self.retries.contains(&(failed.retry_at, volume.clone(), scope.clone()))
+    }
+
+    /// Puts the table of an image back: operations in the order in which they began.
+    pub(crate) fn restore(
+        last_id: OperationId,
+        running: impl IntoIterator<Item = InFlightOperation>,
+        failed: impl IntoIterator<Item = (VolumeId, Scope, FailedKey, bool)>,
+    ) -> Self {
+        let mut table = Self { last_id, ..Self::default() };
+        for started in running {
+            let id = started.operation.id;
+            if let Some(of) = table.volumes.entry(&started.volume, VolumeOperations::default) {
+                of.running.push(id);
+            }
+            table.running.insert(id, started);
+        }
+        for (volume, scope, failed, is_queued) in failed {
+            if is_queued {
+                table.retries.insert((failed.retry_at, volume.clone(), scope.clone()));
+            }
+            if let Some(of) = table.volumes.entry(&volume, VolumeOperations::default) {
+                of.failed.insert(scope, failed);
+            }
+        }
+        table
     }
 
     fn clear(&mut self, volume: &VolumeId, scope: &Scope) -> Option<FailedKey> {

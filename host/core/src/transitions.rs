@@ -1,12 +1,13 @@
 //! The tables: how the state of an attachment, a device mount or a pod's mount changes with an
 //! outcome, and what a wanted volume needs next. Nothing else changes a [`MountState`].
 
+use serde::{Deserialize, Serialize};
 use volhost_model::{Failure, FailureClass};
 
 use crate::event::DeviceReport;
 
 /// Whether something exists in the real world, as far as known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Presence {
     /// It does not.
     Absent,
@@ -44,7 +45,7 @@ impl OutcomeClass {
 }
 
 /// The state of an attachment, a device mount or a pod's mount.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MountState {
     /// As far as known.
     presence: Presence,

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::event::{Time, WaiterId};
 use crate::identity::PodId;
 
 /// The condition that a caller waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum WaitCondition {
     /// Every volume the pod uses is mounted.
     Mounted,
@@ -15,7 +17,7 @@ pub(crate) enum WaitCondition {
 }
 
 /// A waiting caller.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Waiter {
     /// The pod.
     pub(crate) uid: PodId,
@@ -26,7 +28,7 @@ pub(crate) struct Waiter {
 }
 
 /// The waiting callers.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Waiters {
     all: BTreeMap<WaiterId, Waiter>,
     by_pod: BTreeMap<PodId, BTreeSet<WaiterId>>,
@@ -54,6 +56,11 @@ impl Waiters {
                 self.by_pod.remove(&waiter.uid);
             }
         }
+    }
+
+    /// Every waiter, by id.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (WaiterId, &Waiter)> {
+        self.all.iter().map(|(id, waiter)| (*id, waiter))
     }
 
     /// The earliest deadline.

@@ -138,7 +138,7 @@ pub enum Mismatch {
 }
 
 /// Who has what.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Bindings {
     by_claim: BTreeMap<ObjectKey, Result<String, Unbound>>,
     by_volume: BTreeMap<String, ObjectKey>,

@@ -73,14 +73,14 @@ pub struct StoreEffects {
     pub conflicts: Vec<Conflict>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct StoreEntry {
     source: ObjectSource,
     object: Arc<Object>,
 }
 
 /// All objects, by key. Of several objects with one key, one counts.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ObjectStore {
     entries: BTreeMap<ObjectKey, StoreEntry>,
     /// Objects of the manifest folder whose key or uid another object has.
@@ -99,6 +99,16 @@ impl ObjectStore {
     /// A store without objects.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// The object of this key.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use volhost_config::RunConfig;
 
 use super::log;
+use super::record;
 use super::redact::redacted;
 use super::tar::Archive;
 use crate::client::{ANSWER_TIME, Client, within};
@@ -73,20 +74,29 @@ impl Bundle {
         &self.problems
     }
 
-    /// The archive: every file in a folder of this name, secrets replaced. `now` is in seconds since
-    /// the Unix epoch.
+    /// The archive: every file in a folder of this name. `now` is in seconds since the Unix epoch.
     pub(super) fn archive(&self, folder: &str, now: u64) -> Vec<u8> {
         let mut archive = Archive::default();
         for (name, text) in &self.files {
-            archive.add(&format!("{folder}/{name}"), redacted(text).as_bytes(), now);
+            archive.add(&format!("{folder}/{name}"), text.as_bytes(), now);
         }
         let problems: String = self.problems.iter().map(|problem| redacted(problem) + "\n").collect();
         archive.add(&format!("{folder}/not-collected.txt"), problems.as_bytes(), now);
         archive.finish()
     }
 
+    /// Adds a file, secrets replaced.
     fn add(&mut self, name: &str, text: String) {
-        self.files.push((name.to_owned(), text));
+        self.files.push((name.to_owned(), redacted(&text)));
+    }
+
+    /// Adds the daemon's recording. Its format has a checksum, so secrets are replaced in its texts.
+    async fn recording(&mut self, client: &mut Client, socket: &Path) {
+        let recording = record::of_daemon(client, socket).await.and_then(|bytes| record::redacted_recording(&bytes));
+        match recording {
+            Ok(text) => self.files.push(("recording.jsonl".to_owned(), text)),
+            Err(error) => self.problems.push(format!("recording.jsonl: {error}")),
+        }
     }
 
     fn json(&mut self, name: &str, value: &Value) {
@@ -131,6 +141,7 @@ impl Bundle {
             Ok(answer) => self.add("metrics.txt", answer.text),
             Err(error) => self.problems.push(format!("metrics.txt: {error}")),
         }
+        self.recording(&mut client, socket).await;
         Ok(status)
     }
 

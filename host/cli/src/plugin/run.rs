@@ -194,7 +194,7 @@ impl Scratch {
     }
 
     async fn drain(&self, output: &mut Output) -> Result<(), CliError> {
-        drain::run(&DrainArguments { timeout: HumanDuration(DRAIN_TIME) }, &self.socket(), output).await
+        drain::run(&DrainArguments { timeout: HumanDuration(DRAIN_TIME), dry_run: false }, &self.socket(), output).await
     }
 
     fn remove(self) -> Result<(), CliError> {

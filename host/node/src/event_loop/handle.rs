@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use volhost_core::WaitFailure;
 use volhost_model::view::{EventView, PastOperationView, UsageView};
+use volhost_recording::Recording;
 
 use super::manifest_text::{FieldValidation, Manifest};
 use super::requests::{
-    Added, AddedObject, Claims, Compared, ForceTarget, MountView, MountedVolume, NodeStatus, PodSelector, Request,
-    RequestError, Snapshot,
+    Added, AddedObject, Claims, Compared, ForceTarget, MountView, MountedVolume, NodeStatus, Planned, PodSelector,
+    Request, RequestError, Snapshot,
 };
 use volhost_metrics::Exposition;
 use volhost_model::view::Change;
@@ -99,6 +100,24 @@ impl NodeHandle {
     ) -> Result<Compared, RequestError> {
         let manifest = Self::read(manifest, validation).await?;
         self.ask(|answer| Request::CompareObjects { manifest, answer }).await?
+    }
+
+    /// Checks likewise, and returns what would be mounted and unmounted.
+    ///
+    /// # Errors
+    /// As [`NodeHandle::check_objects`], and [`RequestError::Precondition`] on a node with too many
+    /// objects.
+    pub async fn plan_objects(&self, manifest: String, validation: FieldValidation) -> Result<Planned, RequestError> {
+        let manifest = Self::read(manifest, validation).await?;
+        self.ask(|answer| Request::PlanObjects { manifest, answer }).await?
+    }
+
+    /// Returns what a drain would unmount.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn plan_drain(&self) -> Result<Planned, RequestError> {
+        self.ask(Request::PlanDrain).await?
     }
 
     async fn read(manifest: String, validation: FieldValidation) -> Result<Manifest, RequestError> {
@@ -205,6 +224,14 @@ impl NodeHandle {
     /// [`RequestError::Stopping`].
     pub async fn status(&self) -> Result<NodeStatus, RequestError> {
         self.ask(Request::Status).await
+    }
+
+    /// Returns the last steps of the state machine.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn recording(&self) -> Result<Recording, RequestError> {
+        self.ask(Request::Recording).await
     }
 
     /// Returns the last operations that have ended, oldest first; a bounded number of them.

@@ -17,6 +17,7 @@
 //! | `sources` | objects to desired pods |
 //! | `object_requests`, `object_files`, [`manifest_text`] | objects that are added by request, and their files |
 //! | `comparison` | what adding objects would change |
+//! | `plans` | what would be mounted and unmounted |
 //! | `controller_reports` | controllers' reports of attachments |
 //! | `plugins`, `drivers` | plugins and external drivers that appear, change or go |
 //! | `provisioning` | volumes for claims |
@@ -48,6 +49,7 @@ mod object_requests;
 mod operation_history;
 mod orphan_search;
 mod orphans;
+mod plans;
 mod plugins;
 pub(crate) mod provisioning;
 mod queries;

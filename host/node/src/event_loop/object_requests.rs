@@ -329,7 +329,8 @@ impl RequestTarget<'_> {
     }
 }
 
-fn checked(manifest: Manifest, sources: &Sources) -> Result<ManifestObjects, RequestError> {
+/// Returns the objects of a manifest, if they can be added now.
+pub(super) fn checked(manifest: Manifest, sources: &Sources) -> Result<ManifestObjects, RequestError> {
     let objects = manifest.into_objects().map_err(|error| RequestError::Invalid(error.to_string()))?;
     sources.check(&objects.objects)?;
     Ok(objects)

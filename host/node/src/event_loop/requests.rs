@@ -13,6 +13,8 @@ use volhost_model::view::{
     ClaimView, ContainerMountView, DriverView, EventView, OperationView, PastOperationView, PersistentVolumeView,
     PluginView, PodView, VolumeView,
 };
+use volhost_plan::Plan;
+use volhost_recording::Recording;
 
 use super::manifest_text::Manifest;
 use volhost_objects::{DeviceUse, ObjectKey, Problem};
@@ -159,6 +161,15 @@ pub struct MountedVolume {
     pub container_devices: Vec<DeviceUse>,
 }
 
+/// What would happen.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// The plan.
+    pub plan: Plan,
+    /// Parts of the manifest that volhost does not use.
+    pub warnings: Vec<String>,
+}
+
 /// All lists at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
@@ -220,6 +231,15 @@ pub enum Request {
         /// Both forms of each object.
         answer: oneshot::Sender<Result<Compared, RequestError>>,
     },
+    /// Check likewise, and plan what would be mounted and unmounted.
+    PlanObjects {
+        /// As for adding.
+        manifest: Manifest,
+        /// The plan.
+        answer: oneshot::Sender<Result<Planned, RequestError>>,
+    },
+    /// Plan a drain.
+    PlanDrain(oneshot::Sender<Result<Planned, RequestError>>),
     /// Forget a pod that was added by request.
     RemovePod {
         /// The pod.
@@ -265,6 +285,8 @@ pub enum Request {
     Snapshot(oneshot::Sender<Snapshot>),
     /// The node as a whole.
     Status(oneshot::Sender<NodeStatus>),
+    /// The last steps of the state machine.
+    Recording(oneshot::Sender<Recording>),
     /// List the last operations that have ended, oldest first.
     History(oneshot::Sender<Vec<PastOperationView>>),
     /// The claims and the PersistentVolumes.

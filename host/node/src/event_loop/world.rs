@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use tokio::sync::{broadcast, oneshot};
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use volhost_core::{Core, CoreCommand, Event, Notice, OperationId, OperationReport, Time, WaitFailure, WaiterId};
 use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
 use volhost_model::view::{EventKind, EventView, PastOperationView};
+use volhost_recording::{BaseWork, Recorder, Recording};
 
 use super::event_log::EventLog;
 use super::executor::Executor;
@@ -34,6 +35,7 @@ pub(crate) type WaitAnswer = oneshot::Sender<Result<Result<(), WaitFailure>, Req
 #[derive(Debug)]
 pub(crate) struct World {
     core: Core,
+    recorder: Recorder,
     clock: Clock,
     executor: Executor,
     events: EventLog,
@@ -53,6 +55,7 @@ impl World {
     /// Creates a world in which nothing has happened yet.
     pub(crate) fn new(core: Core, clock: Clock, executor: Executor, changes: broadcast::Sender<Change>) -> Self {
         Self {
+            recorder: Recorder::new(core.clone()),
             core,
             clock,
             executor,
@@ -71,6 +74,11 @@ impl World {
     /// Returns the state machine. It changes only by [`World::dispatch`].
     pub(super) const fn core(&self) -> &Core {
         &self.core
+    }
+
+    /// Returns the last steps of the state machine.
+    pub(super) fn recording(&mut self) -> Recording {
+        self.recorder.recording()
     }
 
     /// Returns the running operations.
@@ -117,14 +125,20 @@ impl World {
             Event::Drain => self.executor.cancel_all_mounts(),
             _ => {}
         }
-        for command in self.core.step(self.clock.now(), event) {
+        let now = self.clock.now();
+        let recorded = event.clone();
+        let commands = Arc::new(self.core.step(now, event));
+        if let Some(work) = self.recorder.record(now, recorded, Arc::clone(&commands)) {
+            start_base_work(work);
+        }
+        for command in commands.iter() {
             match command {
-                CoreCommand::Start(operation) => self.executor.start(operation),
-                CoreCommand::ArmTimer(at) => self.timer = Some(at),
-                CoreCommand::Publish(notice) => self.emit_notice(&notice),
+                CoreCommand::Start(operation) => self.executor.start(operation.clone()),
+                CoreCommand::ArmTimer(at) => self.timer = Some(*at),
+                CoreCommand::Publish(notice) => self.emit_notice(notice),
                 CoreCommand::Answer { waiter, result } => {
-                    let result = result.map_err(|failure| self.with_running_steps(failure));
-                    if let Some(answer) = self.waiters.remove(&waiter) {
+                    let result = result.clone().map_err(|failure| self.with_running_steps(failure));
+                    if let Some(answer) = self.waiters.remove(waiter) {
                         // The caller may have gone away.
                         let _ = answer.send(Ok(result));
                     }
@@ -273,5 +287,14 @@ impl World {
             self.waiters.remove(&waiter);
             self.dispatch(Event::WaitCancelled { waiter });
         }
+    }
+}
+
+/// Has a thread of its own take the steps that left the recording: those that wait for storage may
+/// all be taken. If there can be no thread now, the next steps that leave ask again.
+fn start_base_work(work: BaseWork) {
+    let started = std::thread::Builder::new().name("recording".to_owned()).spawn(move || work.run());
+    if let Err(error) = started {
+        debug!(%error, "the oldest steps of the recording stay in memory");
     }
 }

@@ -57,6 +57,8 @@ fn a_bundle_has_what_a_report_needs_and_no_secret() {
 
     let folder = unpack(&node, &file);
     assert_eq!(text(&folder, "not-collected.txt"), "");
+    let recording = folder.join("recording.jsonl").display().to_string();
+    assert!(node.ok(&["replay", &recording]).contains("every decision is the recorded one"));
     assert_eq!(json(&folder, "versions.json")["pid"], node.pid());
     assert_eq!(json(&folder, "pods.json")["items"][0]["metadata"]["name"], "a");
     assert_eq!(json(&folder, "volumes.json")["items"].as_array().unwrap().len(), 2);

@@ -7,6 +7,8 @@ mod diff;
 mod doctor;
 mod explain;
 mod get;
+mod plan;
+mod replay;
 mod status;
 
 use std::fs;

@@ -8,11 +8,11 @@ use volhost_model::names::UniqueVolumeName;
 use super::NodeState;
 use crate::event_loop::claims::claims;
 use crate::event_loop::lookup::known_pod;
-use crate::event_loop::object_requests::{ObjectRequest, RequestStep, RequestTarget};
+use crate::event_loop::object_requests::{ObjectRequest, RequestStep, RequestTarget, checked};
 use crate::event_loop::provisioning::Provisioning;
 use crate::event_loop::reply::reply;
 use crate::event_loop::requests::{NodeStatus, PodSelector, Request, RequestError};
-use crate::event_loop::{forced, queries};
+use crate::event_loop::{forced, plans, queries};
 
 impl NodeState {
     /// Handles a request.
@@ -26,6 +26,11 @@ impl NodeState {
             Request::CompareObjects { manifest, answer } => {
                 self.request_objects(ObjectRequest::Compare { manifest, answer });
             }
+            Request::PlanObjects { manifest, answer } => match checked(manifest, &self.sources) {
+                Ok(planned) => self.plans.begin(planned, answer, &self.sources),
+                Err(why) => reply(answer, Err(why)),
+            },
+            Request::PlanDrain(answer) => plans::drain(answer, &mut self.world),
             Request::RemovePod { pod, answer } => self.request_objects(ObjectRequest::RemovePod { pod, answer }),
             Request::RemoveObject { key, answer } => self.request_objects(ObjectRequest::RemoveObject { key, answer }),
             Request::SourcesReady(answer) => self.request_objects(ObjectRequest::SourcesReady { answer }),
@@ -48,6 +53,7 @@ impl NodeState {
             Request::Snapshot(answer) => {
                 reply(answer, queries::snapshot(&self.world, &self.plugins, &self.drivers));
             }
+            Request::Recording(answer) => reply(answer, self.world.recording()),
             Request::History(answer) => reply(answer, self.world.history()),
             Request::Status(answer) => {
                 let status = NodeStatus {

@@ -33,6 +33,7 @@ use super::free_memory::FreeMemory;
 use super::object_files::StoredObjects;
 use super::object_requests::ObjectRequests;
 use super::orphans::OrphanCleanup;
+use super::plans::Plans;
 use super::plugins::Plugins;
 use super::provisioning::Provisioning;
 use super::reports::WorkerReport;
@@ -84,6 +85,7 @@ pub(crate) struct NodeState {
     controllers: ControllerReports,
     expected_pods: ExpectedPods,
     drains: Drains,
+    plans: Plans,
     orphans: OrphanCleanup,
     schedule: Schedule,
     memory: FreeMemory,
@@ -106,6 +108,7 @@ impl NodeState {
             controllers: ControllerReports::default(),
             expected_pods: ExpectedPods::default(),
             drains: Drains::default(),
+            plans: Plans::default(),
             orphans: OrphanCleanup::new(volume_ops.clone(), reports.clone()),
             schedule: Schedule::new(parts.verify_every, parts.refresh_every),
             memory: FreeMemory::default(),
@@ -213,6 +216,7 @@ impl NodeState {
         self.orphans.search_when_due();
         self.schedule.run(&mut self.world);
         self.drains.answer(&self.world, &self.orphans);
+        self.plans.run_when_known(self.plugins.is_asking(), &mut self.world, &self.sources);
         self.expected_pods.give_up(&self.world, &self.sources);
         self.world.forget_closed_waiters();
         if let Some(provisioning) = self.provisioning.as_mut().filter(|_| self.plugins.is_complete()) {

@@ -8,7 +8,7 @@ use volhost_model::names::PodUid;
 use volhost_model::view::EventKind;
 use volhost_objects::{Object, ObjectKey, ObjectSource, StoreEffects};
 
-use super::{IGNORED, Sources};
+use super::{Effects, IGNORED, Sources};
 use crate::event_loop::manifest_text::{ManifestObjects, REQUEST};
 use crate::event_loop::object_files::FileChange;
 use crate::event_loop::requests::{AddedObject, AddedPod, RequestError};
@@ -46,6 +46,14 @@ impl Sources {
             true => Err(RequestError::Invalid(format!("{REQUEST}: there is no object in it"))),
             false => Ok(()),
         }
+    }
+
+    /// Returns what adding these objects, which were [checked](Sources::check), would mean for the
+    /// state machine. Plugins are asked what new volumes are.
+    pub(in crate::event_loop) fn foresee(&self, objects: &[Arc<Object>]) -> Effects {
+        let mut store = self.store.clone();
+        let applied = store.apply(ObjectSource::Api, objects.to_vec(), []);
+        self.resolver.foresee(applied, &store)
     }
 
     /// Lists the objects that requests have added, by key.

@@ -112,6 +112,20 @@ impl Resolver {
         effects
     }
 
+    /// Resolves what a change would concern. Nothing waits for the questions that come up.
+    pub(super) fn foresee(&self, applied: StoreEffects, store: &ObjectStore) -> Effects {
+        let mut effects = Effects { gone: applied.gone, ..Effects::default() };
+        for pod in applied.resolve.iter().filter_map(|key| store.pod(key)) {
+            match placement(pod, &self.node) {
+                PodPlacement::Runs => effects.desired.push(resolve(pod, store, self.catalog.as_ref(), &self.node)),
+                PodPlacement::Finished | PodPlacement::OtherNode { .. } => effects.not_here.push(pod.pod.uid.clone()),
+            }
+        }
+        let changed = applied.source_changed.iter().filter_map(|key| store.pod(key));
+        effects.source_changed.extend(changed.map(|pod| pod.pod.uid.clone()));
+        effects
+    }
+
     fn attachments(&mut self, store: &ObjectStore, complete: bool) -> AttachmentReport {
         let host_attaches = |plugin: &PluginName| self.attaching.by_host(plugin);
         let report = attachments_of(&self.node.name, store, self.catalog.as_ref(), host_attaches, complete);
