@@ -269,7 +269,7 @@ impl LinuxKernel {
         let seen = look(folder, "", IdKind::Unique).map_err(failed)?;
         let mut answer = StatmountBuffer::new();
         let mut points = Vec::new();
-        for id in ids_below(seen.mount_id()).map_err(failed)? {
+        for id in ids_below(seen.mount_id(), 0).map_err(failed)? {
             match answer.point(id, fs_type) {
                 Ok(point) => points.extend(point.and_then(|point| relative_point(&base, point))),
                 // Unmounted since it was listed.

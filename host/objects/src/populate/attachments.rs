@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use volhost_model::spec::{PersistentVolume, VolumeMode};
-use volhost_model::{NameError, PluginName, SpecName, UniqueVolumeName, VolumeSpec};
+use volhost_model::{Fields, NameError, PluginName, SpecName, UniqueVolumeName, VolumeSpec};
 
 use super::catalog::{NoChoice, PluginCatalog};
 use super::claim;
@@ -191,9 +191,10 @@ fn inline_spec(attachment: &VolumeAttachmentObject) -> Result<VolumeSpec, Ignore
         gid: None,
         annotations: BTreeMap::new(),
     };
-    let fields = inline.fields.clone();
+    let fields = Fields::from(inline.fields.clone());
     let read_only = super::source::is_read_only(&fields);
-    Ok(VolumeSpec { selinux_label: None, name, source, fields, read_only, persistent_volume: Some(persistent_volume) })
+    let persistent_volume = Some(Box::new(persistent_volume));
+    Ok(VolumeSpec { selinux_label: None, name, source, fields, read_only, persistent_volume })
 }
 
 /// Returns the attacher of a volume: for CSI the driver, for any other kind its plugin.
