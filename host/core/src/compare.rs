@@ -52,7 +52,7 @@ pub(crate) fn edited_fields(made: &Arc<VolumeSpec>, now: &Arc<VolumeSpec>) -> Ve
     }
     if made.source == now.source {
         let keys: BTreeSet<&String> = made.fields.keys().chain(now.fields.keys()).collect();
-        let differing = keys.into_iter().filter(|key| made.fields.get(*key) != now.fields.get(*key));
+        let differing = keys.into_iter().filter(|key| made.fields.get(key) != now.fields.get(key));
         fields.extend(differing.map(|key| format!("{}.{key}", now.source)));
     } else {
         fields.push(format!("{} (was {})", now.source, made.source));
