@@ -14,8 +14,19 @@ const NAMED: [(&str, &str); 9] = [
 ];
 
 /// Interfaces that every plugin may import.
-const OPEN: [&str; 10] =
-    ["types", "volumes", "provisioning", "mounts", "tmpfs", "log", "events", "node", "devices", "filesystems"];
+const OPEN: [&str; 11] = [
+    "types",
+    "volumes",
+    "provisioning",
+    "mounts",
+    "tmpfs",
+    "log",
+    "events",
+    "node",
+    "settings",
+    "devices",
+    "filesystems",
+];
 
 /// The line of the configuration that grants an imported interface; none if every plugin may import
 /// it.

@@ -239,7 +239,7 @@ fn the_default_number_of_operations_follows_the_processors() {
 fn the_documented_file_is_a_valid_one() {
     let page = include_str!("../../../../docs/configuration.md");
     let blocks: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(blocks.len(), 6);
+    assert_eq!(blocks.len(), 7);
     for block in blocks {
         toml::from_str::<Settings>(block).unwrap();
     }

@@ -124,6 +124,10 @@ impl<'de> Visitor<'de> for ValueVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<SettingValue, A::Error> {
         let mut file = None;
         while let Some(key) = table.next_key::<String>()? {
+            // TOML's reader passes a date on as such a table.
+            if key.starts_with("$__toml") {
+                return Err(A::Error::custom("a date is no value; write it as a text, in quotation marks"));
+            }
             if key != FILE {
                 return Err(A::Error::unknown_field(&key, &[FILE]));
             }
