@@ -7,7 +7,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use volhost_kernel::{Directory, Entry, Kernel, KernelError, LinuxKernel, MountId};
-use volhost_volume_ops::layout;
 
 use crate::scratch::loops_below;
 
@@ -164,10 +163,7 @@ impl NodeSnapshot {
         drop(folder);
         let descriptors = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
         let open = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
-        // The host itself keeps the pods' folder open once it was used.
-        let pods = scratch.join(root).join(layout::PODS);
-        let open = open.filter(|path| path.starts_with(scratch) && *path != pods);
-        snapshot.handles = open.map(|path| relative(&path, scratch)).collect();
+        snapshot.handles = open.filter(|path| path.starts_with(scratch)).map(|path| relative(&path, scratch)).collect();
         snapshot.handles.sort();
         Ok(snapshot)
     }

@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tracing::warn;
 use volhost_core::Operation;
@@ -13,7 +13,7 @@ use volhost_kernel::{Directory, Entry, ErrorKind, Kernel, KernelError, MountInfo
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_runtime::{DevicePlaces, NeededPlace, Place, PrivateFolder};
 
-use super::kept_open::{KeptOpen, lock};
+use super::kept_open::KeptOpen;
 use super::layout;
 use super::other_users::{OtherUsers, PublishTargets};
 use super::places::{PublishPlace, StagingPlace};
@@ -63,15 +63,13 @@ impl<'a> VolumeRef<'a> {
 pub struct NodeFolders {
     kernel: Arc<dyn Kernel>,
     root: Arc<Directory>,
-    /// The pods' folder, once it was opened. It lies on the root's own mount, which is always open.
-    pods_folder: Arc<Mutex<Option<Directory>>>,
     pods: Arc<KeptOpen<PodFolders>>,
 }
 
 impl NodeFolders {
     /// Creates the folders below `root`. Nothing is made on disk yet.
     pub fn new(kernel: Arc<dyn Kernel>, root: Arc<Directory>) -> Self {
-        Self { kernel, root, pods_folder: Arc::default(), pods: Arc::default() }
+        Self { kernel, root, pods: Arc::default() }
     }
 
     /// Returns the kernel primitives.
@@ -114,25 +112,6 @@ impl NodeFolders {
     /// Lists the points of the mounts below the root.
     pub(super) fn mount_points(&self) -> Result<Vec<PathBuf>, KernelError> {
         self.kernel.points_below(&self.root, None)
-    }
-
-    /// Calls `work` with the pods' folder; none if there is no such folder. `open` opens it, if it
-    /// is not open, or if another process has removed the one that is.
-    fn in_pods<T>(
-        &self,
-        open: impl FnOnce() -> Result<Option<Directory>, KernelError>,
-        work: impl Fn(&Directory) -> Result<T, KernelError>,
-    ) -> Result<Option<T>, KernelError> {
-        let kept = lock(&self.pods_folder).clone();
-        if let Some(pods) = kept {
-            match work(&pods) {
-                Err(error) if error.kind() == ErrorKind::NotFound => *lock(&self.pods_folder) = None,
-                done => return done.map(Some),
-            }
-        }
-        let Some(pods) = open()? else { return Ok(None) };
-        *lock(&self.pods_folder) = Some(pods.clone());
-        work(&pods).map(Some)
     }
 
     /// Makes a folder below the root.
@@ -203,11 +182,9 @@ impl NodeFolders {
 
     fn remove_pod_folders(&self, pod: &PodUid) -> Result<bool, KernelError> {
         let name = OsStr::new(pod.as_str());
-        let open_pods = || self.open(Path::new(layout::PODS));
-        let opened = self.in_pods(open_pods, |pods| Ok((pods.clone(), self.kernel.walk(pods, Path::new(name))?)));
-        let (pods, of_pod) = match opened {
-            Ok(Some(opened)) => opened,
-            Ok(None) => return Ok(true),
+        let Some(pods) = self.open(Path::new(layout::PODS))? else { return Ok(true) };
+        let of_pod = match self.kernel.walk(&pods, Path::new(name)) {
+            Ok(of_pod) => of_pod,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
             Err(error) => return Err(error),
         };
@@ -289,10 +266,7 @@ impl NodeFolders {
     /// The kernel's error.
     pub fn make_publish_folder(&self, volume: VolumeRef<'_>, pod: &PodUid) -> Result<Directory, KernelError> {
         let path = layout::plugin_folder(pod, volume.plugin);
-        let in_pods = path.strip_prefix(layout::PODS).unwrap_or(&path);
-        let make_pods = || self.make(Path::new(layout::PODS)).map(Some);
-        let make = || self.in_pods(make_pods, |pods| self.kernel.make_dirs(pods, in_pods, layout::FOLDER_MODE));
-        match self.of(pod).published(volume.plugin, make)? {
+        match self.of(pod).published(volume.plugin, || self.make(&path).map(Some))? {
             Some(folder) => Ok(folder),
             None => self.make(&path),
         }
