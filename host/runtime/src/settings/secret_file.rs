@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
 use thiserror::Error;
 
 /// The largest secret, in bytes.
@@ -29,7 +30,7 @@ pub(crate) enum SecretFileError {
 /// Reads a secret. Only its owner may have any permission on the file.
 pub(crate) fn read_secret(path: &Path) -> Result<Arc<[u8]>, SecretFileError> {
     // A FIFO would block the plugin's thread for ever.
-    let file: File = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
+    let file: File = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() {
         return Err(SecretFileError::NotAFile);
