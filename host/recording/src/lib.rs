@@ -17,7 +17,7 @@
 //! | `base` | the state before the oldest step that is kept |
 //! | `size` | how much memory a step takes |
 //! | [`recording`] | the steps at one moment: written to a file, or repeated |
-//! | [`file`] | the format, and its reader |
+//! | [`file`](mod@file) | the format, and its reader |
 //! | `shared_objects` | pods and specs, once for all steps of a file |
 //! | [`replay`] | the steps of a file taken again, and compared |
 //! | `difference` | the first place at which two lists of commands differ |
