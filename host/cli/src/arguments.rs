@@ -39,7 +39,7 @@ Look:
   status         Show whether the node is healthy, and what is wrong
   doctor         Check the machine and the daemon, and say what to do
   debug          Put what a bug report needs into one file, or record what the daemon decides
-  replay         Show what a daemon was told and decided, from a recording; needs no daemon
+  replay         Show a daemon's events and decisions from a recording; needs no daemon
   explain        Say why a pod or volume is not ready, what happens next, and who must act
   events         Show events
   top            Show live operations, latencies and volumes in trouble
@@ -143,7 +143,7 @@ pub(super) enum Command {
     /// Say why a pod or volume is not ready, what happens next, and who must act
     #[command(after_help = "Examples:\n  volhost explain pod default/web\n  volhost explain volume default/web/data")]
     Explain(ExplainArguments),
-    /// Show what a daemon was told and decided, from a recording; needs no daemon
+    /// Show a daemon's events and decisions from a recording; needs no daemon
     #[command(
         after_help = "Tells the state machine of this version what was recorded, and compares each decision with the recorded one. Nothing is mounted. Exit code 1 names the first step that is decided otherwise, with both sides: so versions are compared.\n\nExamples:\n  volhost debug record -o today.jsonl\n  volhost replay today.jsonl --pod default/web\n  volhost replay today.jsonl --volume data --until 2026-01-31T12:00:00Z\n  volhost replay today.jsonl -o json"
     )]
@@ -181,7 +181,7 @@ pub(super) enum Command {
     Diff(DiffArguments),
     /// Show what would be mounted and unmounted after `apply`, and what would wait
     #[command(
-        after_help = "The daemon tells a copy of its state machine what the files say, and counts each operation as a success. Nothing is executed, but that a plugin is asked what a new volume is. The limits: time stands still, so what waits for its next try goes on waiting; nothing comes from outside, so a claim that needs a new volume, and a volume that a controller attaches, wait. Several files are planned together.\n\nExamples:\n  volhost plan -f pod.yaml\n  volhost plan -f ./manifests -o json\n  volhost drain --dry-run"
+        after_help = "The daemon applies the files to a copy of its state machine, and counts each operation as a success. Nothing is executed, but that a plugin is asked what a new volume is. The limits: time stands still, so what waits for its next try goes on waiting; nothing comes from outside, so a claim that needs a new volume, and a volume that a controller attaches, wait. Several files are planned together.\n\nExamples:\n  volhost plan -f pod.yaml\n  volhost plan -f ./manifests -o json\n  volhost drain --dry-run"
     )]
     Plan(PlanArguments),
     /// Remove a pod or another object that `apply` added; a pod's volumes are unmounted

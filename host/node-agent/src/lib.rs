@@ -10,8 +10,8 @@
 //!      '<-- TokenRequests ----------------- tokens <-----------------------'
 //! ```
 //!
-//! `volhost run --kubernetes` starts it. It runs beside the daemon, as a process of its own and without a right on the node: what speaks
-//! TLS and has the cluster's credentials is not what mounts.
+//! `volhost run --kubernetes` starts it. It runs beside the daemon, as a process of its own and
+//! without a right on the node: what speaks TLS and has the cluster's credentials is not what mounts.
 //!
 //! What it does not know it leaves as it is. While the API server does not answer, the daemon keeps
 //! every pod that it has. A pod is passed on once everything that its volumes name has been read, or

@@ -1,6 +1,6 @@
 //! What volhost would mount and unmount, in which order, if something happened now.
 //!
-//! A copy of the state machine is told what would happen. Each operation that it starts is answered
+//! A copy of the state machine handles the events. Each operation that it starts is answered
 //! as a success at once, and nothing is executed. What then is not as it is wanted waits for
 //! something else.
 //!

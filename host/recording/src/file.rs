@@ -117,7 +117,7 @@ pub struct StepInFile {
     pub number: u64,
     /// The time that the state machine was called with.
     pub at: Time,
-    /// What it was told.
+    /// The event that it handled.
     pub event: Event,
     /// What it decided, as JSON: another version may have other commands.
     pub commands: Vec<Value>,

@@ -1,4 +1,4 @@
-//! What the state machine was told, and what it decided: kept in memory by the daemon, written to a
+//! The events of the state machine and its decisions: kept in memory by the daemon, written to a
 //! file on request, replayed by the same version or another one.
 //!
 //! ```text

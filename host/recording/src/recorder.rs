@@ -22,7 +22,7 @@ pub struct RecordedStep {
     pub number: u64,
     /// The time that it was called with.
     pub at: Time,
-    /// What it was told.
+    /// The event that it handled.
     pub event: Event,
     /// What it decided. The loop executes the same commands: a copy would double their texts.
     pub commands: Arc<Vec<CoreCommand>>,

@@ -21,7 +21,7 @@ pub struct ReplayedStep {
     pub number: u64,
     /// The time of the step.
     pub at: Time,
-    /// What the state machine was told.
+    /// The event that the state machine handles.
     pub event: Event,
     /// What it decides now.
     pub commands: Vec<CoreCommand>,

@@ -38,7 +38,7 @@ pub(super) enum DebugCommand {
         after_help = "The file has: the node's lists, events, metrics, the daemon's recording (for `volhost replay`), the mounts below the root folder, the end of the daemon's log, its configuration, versions, digests of plugins, and what `volhost doctor` says. Passwords in configuration, log and command line are replaced; read the file before you send it. A file that exists is not overwritten.\n\nExamples:\n  volhost debug bundle\n  volhost debug bundle -o /tmp/volhost.tar --config /etc/volhost/config.toml"
     )]
     Bundle(Box<BundleArguments>),
-    /// Write what the daemon was told lately, and what it decided, to a file for `volhost replay`
+    /// Write the daemon's last events and decisions to a file for `volhost replay`
     #[command(
         after_help = "The daemon keeps the last steps of its state machine in memory, up to 8 MiB of them, from its start on. The file has names, labels and annotations of pods, fields of volumes, and the words of failures; it has no content of a Secret. A file that exists is not overwritten.\n\nExamples:\n  volhost debug record\n  volhost debug record -o today.jsonl && volhost replay today.jsonl"
     )]

@@ -1,4 +1,4 @@
-//! `volhost replay`: what the state machine was told, and what it decides.
+//! `volhost replay`: the events of the state machine, and what it decides.
 //!
 //! | module | its job |
 //! |---|---|

@@ -1,5 +1,5 @@
 //! What would happen if objects were added, or the node drained. Nothing is executed: a copy of the
-//! state machine is told, on a thread of its own.
+//! state machine handles the events, on a thread of its own.
 #![deny(clippy::disallowed_methods)]
 
 use std::sync::Arc;
