@@ -68,7 +68,8 @@ pub fn find(path: &str) -> Result<Option<BlockDevice>> {
     Ok(backend::loop_devices::find(path).map_err(backend::error_in)?.map(BlockDevice::new))
 }
 
-/// Removes the loop device over the file; the file stays. None there: ok.
+/// Removes the loop device over the file; the file stays. If the file was removed, and when another
+/// was put in its place, the device over the removed one goes too. None there: ok.
 ///
 /// # Errors
 /// [`Busy`](crate::Error::Busy) while it is used; else as [`ensure_image`].

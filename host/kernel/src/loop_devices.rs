@@ -54,6 +54,20 @@ pub trait LoopDevices {
     /// it stays whole.
     fn detach_loop(&self, file: &MountSource) -> Result<()>;
 
+    /// Takes away the devices over files that were attached at this path and are removed by now,
+    /// whether or not another file is there. None: done. The path must lie in one of `roots`.
+    ///
+    /// The kernel shows the path of a removed file still, and the note that [`attach_loop`] gave
+    /// the device has it too: a device of another program, and one over a file that is there, is
+    /// none of these.
+    ///
+    /// # Errors
+    /// As [`crate::Kernel::open_host_path`], and [`detach_loop`].
+    ///
+    /// [`attach_loop`]: LoopDevices::attach_loop
+    /// [`detach_loop`]: LoopDevices::detach_loop
+    fn detach_removed_loops(&self, path: &Path, roots: &[PathBuf]) -> Result<()>;
+
     /// Gives the device its file's present size.
     ///
     /// # Errors

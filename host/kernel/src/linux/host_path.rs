@@ -22,7 +22,7 @@ use crate::step::Step;
 const FOLDER_MODE: u32 = 0o755;
 const FILE_MODE: u32 = 0o644;
 /// The kernel's suffix of the path of a removed file.
-const DELETED: &[u8] = b" (deleted)";
+pub(super) const DELETED: &[u8] = b" (deleted)";
 
 /// Opens a place by absolute path. Links are followed, for the operator's paths have them; magic
 /// links lead into other processes.

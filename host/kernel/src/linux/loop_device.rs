@@ -1,8 +1,10 @@
 //! Loop devices, found by what the kernel says of their files, so that no record of ours is needed
 //! and none can be wrong.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
@@ -10,16 +12,17 @@ use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::block_device::{asking, open_device};
+use super::host_path::DELETED;
 use super::ioctl::{LOOP_DIRECT_IO, LOOP_READ_ONLY, LoopStatus, device_sector, refresh_loop};
-use super::loop_table::{Loop, attached, connect, keep, note, open_backing, release};
+use super::loop_table::{Loop, attached, attached_over, connect, keep, note, open_backing, release};
 use super::sector::sector_size;
 use super::stat::{look_closer, type_word};
-use super::walk::proc_path;
+use super::walk::{path_of, proc_path};
 use crate::block_devices::BlockDevice;
-use crate::error::{DeviceError, KernelError, Result};
+use crate::error::{DeviceError, ErrorKind, KernelError, Result};
 use crate::handle::{MountSource, SourceKind};
 use crate::loop_devices::LoopDevices;
-use crate::names::text;
+use crate::names::{check_absolute, text};
 use crate::step::Step;
 
 /// Mode of an image: what is in it belongs to the volume's users, not to other users of the node.
@@ -58,6 +61,33 @@ impl LinuxKernel {
         let seen = look_closer(file_fd(file)?, "", self.ids())
             .map_err(|errno| KernelError::failed(Step::FindLoop, &shown, errno))?;
         Ok(attached(&shown)?.into_iter().find(|one| one.is_whole(&seen)))
+    }
+
+    /// The devices that were attached over a file at this path which is removed by now.
+    fn loops_of_removed(&self, path: &Path, roots: &[PathBuf]) -> Result<Vec<Loop>> {
+        check_absolute(path)?;
+        let failed = |errno| KernelError::failed(Step::FindLoop, text(path), errno);
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(Vec::new()) };
+        let folder = match self.open_granted(parent, roots) {
+            // Removed too. The kernel shows the path as it was.
+            Err(error) if error.kind() == ErrorKind::NotFound && roots.iter().any(|root| path.starts_with(root)) => {
+                None
+            }
+            folder => Some(folder?),
+        };
+        let place = folder.as_ref().map_or(Ok(parent.to_owned()), |folder| path_of(folder.as_fd())).map_err(failed)?;
+        let mut backing = place.join(name).into_os_string();
+        backing.push(OsStr::from_bytes(DELETED));
+        let mut found = attached_over(Path::new(&backing), &text(path))?;
+        found.retain(|one| one.status.note == note(&text(path)));
+        // A file that is there may have such a name.
+        if let Some(last) = Path::new(&backing).file_name()
+            && let Some(folder) = &folder
+            && let Ok(there) = look_closer(folder, last, self.ids())
+        {
+            found.retain(|one| !one.is_whole(&there));
+        }
+        Ok(found)
     }
 }
 
@@ -133,6 +163,14 @@ impl LoopDevices for LinuxKernel {
         // A second one can only be a stranger's; the file is free when none is left.
         while let Some(found) = self.loop_of(file)? {
             release(&found, &shown)?;
+        }
+        Ok(())
+    }
+
+    fn detach_removed_loops(&self, path: &Path, roots: &[PathBuf]) -> Result<()> {
+        let shown = text(path);
+        for one in self.loops_of_removed(path, roots)? {
+            release(&one, &shown)?;
         }
         Ok(())
     }

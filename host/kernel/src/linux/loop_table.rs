@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -111,6 +112,19 @@ fn device_path(number: u32) -> PathBuf {
 
 /// Every loop device that has a file, in the order of their numbers.
 pub(super) fn attached(shown: &str) -> Result<Vec<Loop>> {
+    attached_where(shown, |_| true)
+}
+
+/// Those whose file the kernel shows at this path.
+pub(super) fn attached_over(backing: &Path, shown: &str) -> Result<Vec<Loop>> {
+    attached_where(shown, |sysfs| {
+        let path = std::fs::read(sysfs.join("backing_file")).unwrap_or_default();
+        path.strip_suffix(b"\n").unwrap_or(&path) == backing.as_os_str().as_bytes()
+    })
+}
+
+/// Those whose folder in sysfs, which is there while the device has a file, is wanted.
+fn attached_where(shown: &str, wanted: impl Fn(&Path) -> bool) -> Result<Vec<Loop>> {
     let failed = |errno| KernelError::failed(Step::FindLoop, shown, errno);
     let mut numbers = Vec::new();
     let listed = std::fs::read_dir(LISTED).map_err(|error| failed(errno_of(&error)))?;
@@ -118,8 +132,8 @@ pub(super) fn attached(shown: &str) -> Result<Vec<Loop>> {
         let name: OsString = entry.map_err(|error| failed(errno_of(&error)))?.file_name();
         let number =
             name.to_str().and_then(|name| name.strip_prefix("loop")).and_then(|digits| digits.parse::<u32>().ok());
-        // The folder is there while the device has a file; without it there is nothing to open.
-        numbers.extend(number.filter(|_| Path::new(LISTED).join(&name).join("loop").exists()));
+        let is_wanted = |sysfs: PathBuf| sysfs.exists() && wanted(&sysfs);
+        numbers.extend(number.filter(|_| is_wanted(Path::new(LISTED).join(&name).join("loop"))));
     }
     numbers.sort_unstable();
     let mut found = Vec::new();

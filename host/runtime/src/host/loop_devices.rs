@@ -90,15 +90,11 @@ impl Host for State {
 
     fn remove(&mut self, path: String) -> Result<(), HostError> {
         self.change(at("loop-devices.remove", &path), |state| {
-            let file = match state.kernel.open_host_path(Path::new(&path), &state.reach.loop_files) {
-                // A file that is gone has no name, so no device over it is found.
-                Err(error) if error.kind() == ErrorKind::NotFound => {
-                    state.reach.give_loop_back(&path);
-                    return Ok(());
-                }
-                file => file?,
-            };
-            state.kernel.detach_loop(&file)?;
+            match state.kernel.open_host_path(Path::new(&path), &state.reach.loop_files) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                file => state.kernel.detach_loop(&file?)?,
+            }
+            state.kernel.detach_removed_loops(Path::new(&path), &state.reach.loop_files)?;
             state.reach.give_loop_back(&path);
             Ok(())
         })

@@ -32,6 +32,8 @@ pub(super) struct SimulatedDevice {
     pub(super) backing: Backing,
     pub(super) bytes: u64,
     pub(super) read_only: bool,
+    /// The path of the file when it was attached by that.
+    pub(super) attached_at: Option<PathBuf>,
 }
 
 /// How much is wrong with a file system.
@@ -119,7 +121,7 @@ impl MachineState {
         let number = DeviceNumber { major: LOOP_MAJOR, minor };
         let path = PathBuf::from(format!("/dev/loop{minor}"));
         self.device_node(&path, number)?;
-        self.devices.all.insert(number, SimulatedDevice { backing, bytes, read_only });
+        self.devices.all.insert(number, SimulatedDevice { backing, bytes, read_only, attached_at: None });
         Ok(number)
     }
 
@@ -127,7 +129,8 @@ impl MachineState {
     pub(super) fn new_disk(&mut self, path: &Path, bytes: u64) -> Sys<DeviceNumber> {
         let number = self.fresh_disk_number()?;
         self.device_node(path, number)?;
-        self.devices.all.insert(number, SimulatedDevice { backing: Backing::Own(number), bytes, read_only: false });
+        let backing = Backing::Own(number);
+        self.devices.all.insert(number, SimulatedDevice { backing, bytes, read_only: false, attached_at: None });
         Ok(number)
     }
 

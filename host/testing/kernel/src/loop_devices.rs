@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use volhost_kernel::implement::{check_absolute, text};
 use volhost_kernel::{
-    BlockDevice, DeviceError, Errno, KernelError, LoopDevices, MountSource, Result, SourceKind, Step,
+    BlockDevice, DeviceError, DeviceNumber, Errno, KernelError, LoopDevices, MountSource, Result, SourceKind, Step,
 };
 
 use super::devices::Backing;
-use super::state::NodeId;
+use super::state::{MachineState, NodeId};
 use super::{InMemoryKernel, lock};
 
 /// Mode of an image, as the real kernel's.
@@ -22,6 +22,25 @@ impl InMemoryKernel {
         }
         let (expected, found) = (SourceKind::File.as_str(), file.kind().as_str());
         Err(KernelError::WrongType { path: text(file.label()), expected, found })
+    }
+}
+
+impl MachineState {
+    /// A device that was attached over a file at this path which is removed by now.
+    fn loop_of_removed(&self, path: &Path) -> Option<DeviceNumber> {
+        let is_removed = |backing| matches!(backing, Backing::File(node) if !self.nodes.contains_key(&node));
+        let mut all = self.devices.all.iter();
+        let found = all.find(|(_, device)| device.attached_at.as_deref() == Some(path) && is_removed(device.backing));
+        found.map(|(number, _)| *number)
+    }
+
+    fn release_loop(&mut self, number: DeviceNumber, shown: &Path) -> Result<()> {
+        self.step(Step::DetachLoop, shown)?;
+        if self.is_in_use(number) || self.devices.is_pinned(number) || self.is_opened(number) {
+            return Err(KernelError::failed(Step::DetachLoop, text(shown), Errno::BUSY));
+        }
+        self.devices.all.remove(&number);
+        Ok(())
     }
 }
 
@@ -77,7 +96,11 @@ impl LoopDevices for InMemoryKernel {
                 state.step(Step::AttachLoop, file.label())?;
                 let failed = |errno| KernelError::failed(Step::AttachLoop, text(file.label()), errno);
                 let bytes = state.file_size(node).map_err(failed)?;
-                state.new_loop(Backing::File(node), bytes, read_only).map_err(failed)?
+                let number = state.new_loop(Backing::File(node), bytes, read_only).map_err(failed)?;
+                if let Some(device) = state.devices.all.get_mut(&number) {
+                    device.attached_at = Some(file.label().to_owned());
+                }
+                number
             }
         };
         let device = self.loop_device(&state, number)?;
@@ -102,11 +125,19 @@ impl LoopDevices for InMemoryKernel {
         let Some(number) = state.devices.over(Backing::File(node)) else {
             return Ok(());
         };
-        state.step(Step::DetachLoop, file.label())?;
-        if state.is_in_use(number) || state.devices.is_pinned(number) || state.is_opened(number) {
-            return Err(KernelError::failed(Step::DetachLoop, text(file.label()), Errno::BUSY));
+        state.release_loop(number, file.label())
+    }
+
+    fn detach_removed_loops(&self, path: &Path, roots: &[PathBuf]) -> Result<()> {
+        check_absolute(path)?;
+        let mut state = lock(&self.state);
+        if let Some(parent) = path.parent() {
+            state.open_granted(parent, roots)?;
         }
-        state.devices.all.remove(&number);
+        state.step(Step::FindLoop, path)?;
+        while let Some(number) = state.loop_of_removed(path) {
+            state.release_loop(number, path)?;
+        }
         Ok(())
     }
 

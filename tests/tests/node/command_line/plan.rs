@@ -1,6 +1,7 @@
 //! `volhost plan` and `volhost drain --dry-run`.
 
 use serde_json::Value;
+use volhost_tests::loop_devices::LoopDevices;
 use volhost_tests::manifests::{loop_volume, pod};
 use volhost_tests::{Node, artifacts};
 
@@ -24,6 +25,7 @@ fn operations(plan: &Value) -> Vec<String> {
 fn a_plan_has_what_apply_then_does_and_does_nothing_itself() {
     let grants = "[grants.\"volhost.io/loop\"]\ninterfaces = [\"id-maps\"]\nloop-files = [\"$NODE/disk\"]\n";
     let node = Node::builder().config(grants).plugin(artifacts::plugin("loop")).start();
+    let _devices = LoopDevices::below(node.folder());
     let volume = loop_volume("disk1", "disk1.img", "ext4", "32Mi", "");
     let volumes = ["name: scratch, emptyDir: {}", "name: data, persistentVolumeClaim: { claimName: disk1-claim }"];
     let path = file(&node, "web.yaml", &format!("{volume}---\n{}", pod("web", "uid-web", &volumes)));

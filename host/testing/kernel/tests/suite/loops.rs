@@ -128,3 +128,31 @@ pub fn a_device_that_is_found_has_its_files_size(world: &dyn World) {
     let found = house.kernel.attach_loop(&image, false).unwrap();
     assert_eq!((found.number(), house.kernel.device_size(&found).unwrap()), (device.number(), 8 * MIB));
 }
+
+pub fn the_device_of_a_file_that_was_removed_is_found_and_taken_away(world: &dyn World) {
+    let house = House::new(world);
+    let path = world.base().join("disk");
+    let roots = [world.base()];
+    let (_, device) = house.disk("disk", 8 * MIB);
+    house.kernel.detach_removed_loops(&path, &roots).unwrap();
+    assert_eq!(house.kernel.device_size(&device).unwrap(), 8 * MIB, "the file is there");
+
+    let hold = world.hold(device.path());
+    world.remove(&path);
+    let error = house.kernel.detach_removed_loops(&path, &roots).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+    drop(hold);
+
+    // Another file in its place, and one whose name is what the kernel shows of a removed file.
+    let (image, other) = house.disk("disk", 4 * MIB);
+    let (shown, third) = house.disk("disk (deleted)", 2 * MIB);
+    let elsewhere = house.path.join("pods");
+    let error = house.kernel.detach_removed_loops(&path, &[elsewhere]).unwrap_err();
+    assert!(matches!(error, KernelError::OutsideGrant { .. }), "{error:?}");
+    assert_eq!(house.kernel.device_size(&device).unwrap(), 8 * MIB);
+    house.kernel.detach_removed_loops(&path, &roots).unwrap();
+    assert_ne!(house.kernel.device_size(&device).ok(), Some(8 * MIB), "it is taken away");
+    assert_eq!(house.kernel.find_loop(&image).unwrap().unwrap().number(), other.number());
+    assert_eq!(house.kernel.find_loop(&shown).unwrap().unwrap().number(), third.number());
+    house.kernel.detach_removed_loops(&path, &roots).unwrap();
+}

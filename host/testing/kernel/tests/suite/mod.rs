@@ -322,6 +322,7 @@ macro_rules! device_cases {
                 a_read_only_loop_device_is_never_written,
                 only_files_become_loop_devices,
                 a_device_that_is_found_has_its_files_size,
+                the_device_of_a_file_that_was_removed_is_found_and_taken_away,
             }
             image_stores {
                 a_folder_lists_its_images_and_nothing_else,
