@@ -37,6 +37,35 @@ fn a_volume_is_mounted_until_its_last_user_is_unmounted_and_keeps_its_content() 
     host.assert_clean();
 }
 
+#[test]
+fn a_folder_of_the_host_is_a_volume_and_stays() {
+    let host = Host::start();
+    let folder = host.node.folder().join("srv");
+    fs::create_dir(&folder).unwrap();
+    let device = format!("device={}", folder.display());
+    let bind = ["volume", "create", "srv", "-o", "type=none", "-o", "o=bind", "-o", &device];
+    host.node.ok(&bind);
+    let first = host.node.ok(&["volume", "mount", "srv", "--id", "a"]);
+    let second = host.node.ok(&["volume", "mount", "srv", "--id", "b"]);
+    fs::write(host.node.path(first.trim().as_ref()).join("f"), "shared").unwrap();
+    assert_eq!(fs::read(host.node.path(second.trim().as_ref()).join("f")).unwrap(), b"shared");
+    let refused = host.node.fails(&["volume", "resize", "srv", "2Gi"]);
+    assert!(refused.contains("volume srv is a folder of the host"), "{refused}");
+    assert!(host.node.fails(&["volume", "rm", "srv"]).contains("in use by a, b"));
+    for user in ["a", "b"] {
+        host.node.ok(&["volume", "umount", "srv", "--id", user]);
+    }
+    host.node.ok(&["volume", "rm", "srv"]);
+    assert_eq!(fs::read(folder.join("f")).unwrap(), b"shared", "the folder is the user's");
+    // The name is free again, and a folder that is missing is named.
+    fs::remove_dir_all(&folder).unwrap();
+    host.node.ok(&bind);
+    let refused = host.node.fails(&["volume", "mount", "srv", "--timeout", "5s"]);
+    assert!(refused.contains("volume srv is not mounted") && refused.contains("/srv"), "{refused}");
+    host.node.ok(&["volume", "rm", "srv"]);
+    host.assert_clean();
+}
+
 /// Runs `volhost volume prune` with an answer on its standard input.
 fn prune(host: &Host, answer: &str) -> Output {
     let mut command = host.node.inside(artifacts::volhost());

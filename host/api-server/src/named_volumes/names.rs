@@ -66,6 +66,11 @@ impl VolumeName {
         format!("{CLASS_PREFIX}{}", self.object)
     }
 
+    /// Returns the name of the PersistentVolume, where no driver makes the volume.
+    pub(super) fn persistent_volume(&self) -> String {
+        self.class()
+    }
+
     /// Returns the name of a user's pod.
     ///
     /// # Errors

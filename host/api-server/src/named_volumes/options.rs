@@ -1,6 +1,10 @@
 //! The options of a named volume, as `docker volume create -o` passes them.
+//!
+//! With `plugin`, a driver makes the volume. With `type`, `o` and `device`, the options of Docker's
+//! own driver `local`, the volume is a folder of the host.
 
 use std::collections::BTreeMap;
+use std::path::{Component, Path};
 
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -30,16 +34,36 @@ pub(super) enum OptionError {
     /// The size is zero.
     #[error("option size: a volume has one byte at least")]
     Zero,
+    /// Docker's driver `local` makes another kind of volume of this value.
+    #[error(
+        "option {0}: {1:?} is not supported; a folder of the host is a volume with `-o type=none -o o=bind -o device=/the/folder`, and `--tmpfs` of docker run is one in memory"
+    )]
+    NoBind(&'static str, String),
+    /// The folder is missing, or no absolute path.
+    #[error("option device: {0:?} is no absolute path of a folder without `..`")]
+    Device(String),
+    /// The option says nothing of a folder of the host.
+    #[error("option {0}: a folder of the host has none; only type, o and device describe it")]
+    NotOfFolder(String),
     /// There is no such option.
     #[error(
-        "option {0}: there is no such option; those are plugin, size, fstype, mount-options, and `parameters.KEY` for a parameter of the driver"
+        "option {0}: there is no such option; those are plugin, size, fstype, mount-options, and `parameters.KEY` for a parameter of the driver, or type, o and device for a folder of the host"
     )]
     Unknown(String),
 }
 
 /// The options of a new volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct VolumeOptions {
+pub(super) enum VolumeOptions {
+    /// A driver makes it.
+    Provisioned(ProvisionOptions),
+    /// It is this folder of the host, and stays when the volume is removed.
+    Folder(String),
+}
+
+/// How a driver makes a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ProvisionOptions {
     provisioner: String,
     size: u64,
     mount_options: Vec<String>,
@@ -52,10 +76,28 @@ impl VolumeOptions {
     /// # Errors
     /// [`OptionError`] names the option.
     pub(super) fn read(options: impl IntoIterator<Item = (String, String)>) -> Result<Self, OptionError> {
+        // In the order of their names, so that the same mistake is always the first.
+        let options: BTreeMap<String, String> = options.into_iter().collect();
+        if ["type", "o", "device"].iter().any(|key| options.contains_key(*key)) {
+            return folder(options).map(Self::Folder);
+        }
+        ProvisionOptions::read(options).map(Self::Provisioned)
+    }
+
+    /// Returns the manifest of the volume's objects.
+    pub(super) fn manifest(&self, volume: &VolumeName) -> String {
+        match self {
+            Self::Provisioned(options) => options.manifest(volume),
+            Self::Folder(path) => folder_manifest(volume, path),
+        }
+    }
+}
+
+impl ProvisionOptions {
+    fn read(options: BTreeMap<String, String>) -> Result<Self, OptionError> {
         let (mut provisioner, mut size, mut mount_options) = (None, None, Vec::new());
         let mut parameters = BTreeMap::new();
-        // In the order of their names, so that the same mistake is always the first.
-        for (key, value) in options.into_iter().collect::<BTreeMap<_, _>>() {
+        for (key, value) in options {
             match (key.as_str(), key.strip_prefix(PARAMETER)) {
                 ("plugin", _) => provisioner = Some(driver(&value)?),
                 ("size", _) => size = Some(parse_size(&value)?),
@@ -64,7 +106,7 @@ impl VolumeOptions {
                 }
                 ("fstype", _) => drop(parameters.insert("csi.storage.k8s.io/fstype".to_owned(), value)),
                 (_, Some(parameter)) if !parameter.is_empty() => drop(parameters.insert(parameter.to_owned(), value)),
-                _ => return Err(OptionError::Unknown(key.chars().take(64).collect())),
+                _ => return Err(OptionError::Unknown(shown(&key))),
             }
         }
         let provisioner = provisioner.ok_or(OptionError::NoPlugin)?;
@@ -73,7 +115,7 @@ impl VolumeOptions {
     }
 
     /// Returns the manifest of the StorageClass and of the claim.
-    pub(super) fn manifest(&self, volume: &VolumeName) -> String {
+    fn manifest(&self, volume: &VolumeName) -> String {
         let class = json!({
             "apiVersion": "storage.k8s.io/v1",
             "kind": "StorageClass",
@@ -89,7 +131,62 @@ impl VolumeOptions {
     }
 }
 
-/// Returns the claim of a volume.
+/// Reads the options of a folder of the host, and returns its path.
+fn folder(options: BTreeMap<String, String>) -> Result<String, OptionError> {
+    let (mut device, mut is_bind) = (None, false);
+    for (key, value) in options {
+        match key.as_str() {
+            "device" => device = Some(value),
+            "type" if matches!(value.as_str(), "" | "none" | "bind") => {}
+            "type" => return Err(OptionError::NoBind("type", shown(&value))),
+            "o" if matches!(value.as_str(), "bind" | "rbind") => is_bind = true,
+            "o" => return Err(OptionError::NoBind("o", shown(&value))),
+            _ => return Err(OptionError::NotOfFolder(shown(&key))),
+        }
+    }
+    if !is_bind {
+        return Err(OptionError::NoBind("o", String::new()));
+    }
+    let device = device.unwrap_or_default();
+    let path = Path::new(&device);
+    let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    if path.is_absolute() && is_plain { Ok(device) } else { Err(OptionError::Device(shown(&device))) }
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
+/// Returns the manifest of the PersistentVolume of a folder, and of its claim.
+fn folder_manifest(volume: &VolumeName, path: &str) -> String {
+    let claim = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": { "name": volume.claim(), "namespace": NAMESPACE },
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": "",
+            "volumeName": volume.persistent_volume(),
+            "resources": { "requests": { "storage": DEFAULT_SIZE } },
+        },
+    });
+    let folder = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": { "name": volume.persistent_volume() },
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            // Nobody counts it: the folder has the room of its file system.
+            "capacity": { "storage": DEFAULT_SIZE },
+            "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": { "namespace": NAMESPACE, "name": volume.claim() },
+            "hostPath": { "path": path, "type": "Directory" },
+        },
+    });
+    format!("{folder}\n---\n{claim}\n")
+}
+
+/// Returns the claim of a volume that a driver makes.
 pub(super) fn claim(volume: &VolumeName, size: u64) -> Value {
     json!({
         "apiVersion": "v1",
@@ -161,6 +258,19 @@ mod tests {
         assert!(error.starts_with("option sise: "), "{error}");
         assert_eq!(read(&[]), Err(OptionError::NoPlugin));
         assert!(matches!(read(&[("plugin", "../x")]), Err(OptionError::Plugin(_))));
+    }
+
+    #[test]
+    fn a_folder_of_the_host_is_described_as_to_docker() {
+        let bind = |device| read(&[("type", "none"), ("o", "bind"), ("device", device)]);
+        assert_eq!(bind("/srv/data"), Ok(VolumeOptions::Folder("/srv/data".to_owned())));
+        for path in ["", "srv", "/srv/../etc", "../x"] {
+            assert!(matches!(bind(path), Err(OptionError::Device(_))), "{path}");
+        }
+        assert!(matches!(read(&[("type", "tmpfs"), ("device", "tmpfs")]), Err(OptionError::NoBind("type", _))));
+        assert!(matches!(read(&[("o", "size=1m"), ("device", "/srv")]), Err(OptionError::NoBind("o", _))));
+        assert!(matches!(read(&[("device", "/srv")]), Err(OptionError::NoBind("o", _))));
+        assert!(matches!(read(&[("o", "bind"), ("device", "/srv"), ("size", "1g")]), Err(OptionError::NotOfFolder(_))));
     }
 
     #[test]

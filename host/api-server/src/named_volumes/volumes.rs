@@ -48,6 +48,9 @@ pub(super) enum VolumesError {
     /// It did not reach the state that was waited for.
     #[error("volume {name} is not {goal} for {id}: {why}")]
     NotReached { name: String, goal: &'static str, id: String, why: String },
+    /// It is a folder of the host.
+    #[error("volume {0} is a folder of the host, and has the room of the file system that it is on")]
+    Folder(String),
     /// It would shrink.
     #[error("volume {name} has {has} bytes, and cannot shrink to {wanted}")]
     Shrink { name: String, has: u64, wanted: u64 },
@@ -61,7 +64,9 @@ impl From<VolumesError> for Status {
             VolumesError::Id(_) | VolumesError::Shrink { .. } => Self::invalid_argument(text),
             VolumesError::Unknown(_) => Self::not_found(text),
             VolumesError::Exists(_) => Self::already_exists(text),
-            VolumesError::InUse { .. } | VolumesError::NotCreated { .. } => Self::failed_precondition(text),
+            VolumesError::InUse { .. } | VolumesError::NotCreated { .. } | VolumesError::Folder(_) => {
+                Self::failed_precondition(text)
+            }
             VolumesError::NotReached { .. } => Self::deadline_exceeded(text),
         }
     }
@@ -207,20 +212,28 @@ impl Volumes {
             return Err(VolumesError::InUse { name: volume.as_str().to_owned(), users: users.join(", ") });
         }
         self.node.remove_object(ObjectKey::new(Kind::PersistentVolumeClaim, NAMESPACE, claim.name)).await?;
-        match self.node.remove_object(ObjectKey::new(Kind::StorageClass, "", volume.class())).await {
-            // Another program removed it.
-            Ok(_) | Err(RequestError::UnknownObject(_)) => Ok(()),
-            Err(error) => Err(error.into()),
+        let class = ObjectKey::new(Kind::StorageClass, "", volume.class());
+        let folder = ObjectKey::new(Kind::PersistentVolume, "", volume.persistent_volume());
+        for object in [class, folder] {
+            match self.node.remove_object(object).await {
+                // It has one of the two, which another program may have removed.
+                Ok(_) | Err(RequestError::UnknownObject(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
+        Ok(())
     }
 
     /// Lets a volume grow.
     ///
     /// # Errors
-    /// [`VolumesError::Shrink`].
+    /// [`VolumesError::Shrink`], [`VolumesError::Folder`].
     pub(super) async fn resize(&self, volume: &VolumeName, size: u64) -> Result<(), VolumesError> {
         let _locked = self.changes.lock().await;
         let has = self.require(volume).await?;
+        if has.volume == volume.persistent_volume() {
+            return Err(VolumesError::Folder(volume.as_str().to_owned()));
+        }
         let bytes = has.capacity.max(has.requested);
         if size < bytes {
             return Err(VolumesError::Shrink { name: volume.as_str().to_owned(), has: bytes, wanted: size });
