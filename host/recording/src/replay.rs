@@ -6,7 +6,7 @@ use volhost_core::{Core, CoreCommand, Event, Time};
 use crate::difference::Difference;
 use crate::file::{RecordingError, RecordingFile, StepInFile};
 
-/// A replay: the state machine of this version, in the recorded state, told what was recorded.
+/// A replay: the state machine of this version, in the recorded state, with the recorded events.
 #[derive(Debug)]
 pub struct Replay<'a> {
     file: &'a RecordingFile,
