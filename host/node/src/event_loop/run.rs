@@ -19,9 +19,11 @@ use super::reports::WorkerReport;
 use super::requests::Request;
 use super::turns::Turns;
 
-/// How many inputs of one kind are handled in one turn, so that a flood of one kind does not starve
-/// the others.
-const BATCH: usize = 256;
+/// How many requests are handled in one turn, so that a flood of them does not starve other inputs.
+const REQUESTS: usize = 256;
+/// How many reports of worker threads are handled in one turn. Each may begin an operation, so that
+/// many of them take milliseconds, for which a request would wait.
+const REPORTS: usize = 32;
 
 /// The inputs of the loop.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ pub(crate) struct Inputs {
 /// Handles inputs until `shutdown`, then lets running operations end for at most `grace`. Returns
 /// whether everything was drained and the next start needs no file on the mount of the records.
 pub(crate) async fn run(mut node: NodeState, mut inputs: Inputs, shutdown: CancellationToken, grace: Duration) -> bool {
-    let mut reports = Vec::with_capacity(BATCH);
+    let mut reports = Vec::with_capacity(REPORTS);
     node.finish_turn();
     let mut turns = Turns::default();
     loop {
@@ -51,7 +53,7 @@ pub(crate) async fn run(mut node: NodeState, mut inputs: Inputs, shutdown: Cance
         let begun;
         let input = tokio::select! {
             () = shutdown.cancelled() => break,
-            _ = inputs.workers.recv_many(&mut reports, BATCH) => {
+            _ = inputs.workers.recv_many(&mut reports, REPORTS) => {
                 begun = std::time::Instant::now();
                 node.workers_reported(reports.drain(..));
                 "reports of worker threads"
@@ -59,7 +61,7 @@ pub(crate) async fn run(mut node: NodeState, mut inputs: Inputs, shutdown: Cance
             Some(request) = inputs.requests.recv() => {
                 begun = std::time::Instant::now();
                 node.answer(request);
-                for _ in 1..BATCH {
+                for _ in 1..REQUESTS {
                     let Ok(request) = inputs.requests.try_recv() else { break };
                     node.answer(request);
                 }
