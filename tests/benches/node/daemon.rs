@@ -45,6 +45,16 @@ pub(crate) struct Api {
     inspect: InspectClient<Channel>,
 }
 
+/// A process's memory in MiB.
+#[derive(Clone, Copy)]
+pub(crate) struct Memory {
+    /// All that is resident: pages of the program's file and of plugins' compiled code included,
+    /// which the kernel can drop and read again.
+    pub(crate) resident: f64,
+    /// What only this process has: its heap and its stacks.
+    pub(crate) own: f64,
+}
+
 impl Daemon {
     /// Starts the daemon on a fresh root folder.
     pub(crate) async fn start(folder: &Path) -> Self {
@@ -157,12 +167,15 @@ impl Daemon {
         used
     }
 
-    /// Resident memory in MiB.
-    pub(crate) fn memory_mib(&self) -> f64 {
+    /// Memory now.
+    pub(crate) fn memory(&self) -> Memory {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("the daemon lives");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a VmRSS line");
-        let kib: f64 = line.split_whitespace().nth(1).expect("a figure").parse().expect("a number");
-        kib / 1024.0
+        let mebibytes = |field: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("the field is there");
+            let kibibytes: f64 = line.split_whitespace().next().expect("a figure").parse().expect("a number");
+            kibibytes / 1024.0
+        };
+        Memory { resident: mebibytes("VmRSS:"), own: mebibytes("RssAnon:") }
     }
 
     /// Ends it by SIGTERM. The connection answers meanwhile: a client that does not is waited for.

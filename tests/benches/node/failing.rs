@@ -76,8 +76,7 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
             used,
         );
         report.add(figure.aim(Measured::percent(0.5)));
-        let memory = Measured::mebibytes(daemon.memory_mib());
-        report.add(Figure::new(format!("failing-{id}-memory"), "resident memory of that daemon", memory));
+        report.add_memory(&format!("failing-{id}-memory"), "resident memory of that daemon", daemon.memory(), None);
         daemon.end().await;
     }
 }

@@ -1,14 +1,18 @@
 //! From the API call to a pod's three volumes ready: emptyDir, tmpfs, hostPath.
 
 use std::path::Path;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use volhost_tests::benchmark::{Figure, Measured};
+use volhost_tests::benchmark::Figure;
 
 use crate::daemon::Daemon;
 use crate::options::Sizes;
 use crate::raw;
 use crate::report::{Report, Times, tail};
+
+/// How often a thread is woken.
+const HAND_OVERS: usize = 1_000;
 
 fn manifest(pod: usize, source: &str) -> String {
     // Without line breaks, as programs send it.
@@ -34,7 +38,7 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path, sizes: &Sizes) 
     raw::unmount_all(&bare_root);
 
     let mut daemon = Daemon::start(folder.path()).await;
-    let empty = daemon.memory_mib();
+    let empty = daemon.memory();
     let mut asked = Vec::new();
     let mut ready = Vec::new();
     let mut gone = Vec::new();
@@ -59,8 +63,26 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path, sizes: &Sizes) 
     report.add(tail("ready-3-volumes", what, ready.p99()).beside("bare system calls", bare.p99()));
     report.add_times("gone-3-volumes", "the same pod removed: two API calls to nothing left", &gone);
     report.add_times("api-call", "API call that only asks, one of which is part of ready", &asked);
-    let figure = Figure::new("memory-0", "resident memory with no volume", Measured::mebibytes(empty));
-    report.add(figure.aim(Measured::mebibytes(15.0)));
+    let handed = hand_overs();
+    report.add(Figure::new("hand-over", "work given to a thread that sleeps, and its answer awaited", handed.median()));
+    report.add_memory("memory-0", "resident memory with no volume", empty, Some(15.0));
+}
+
+/// How long it takes to wake a thread and to be woken by it: what each step of an operation that
+/// may block costs besides its work.
+fn hand_overs() -> Times {
+    let ((ask, asked), (answer, answered)) = (mpsc::channel::<()>(), mpsc::channel());
+    let other = std::thread::spawn(move || asked.iter().try_for_each(|()| answer.send(())));
+    let round = |_| {
+        let begun = Instant::now();
+        ask.send(()).expect("the other thread waits");
+        answered.recv().expect("the other thread answers");
+        begun.elapsed()
+    };
+    let times = Times::new((0..HAND_OVERS).map(round).collect::<Vec<_>>());
+    drop(ask);
+    other.join().expect("the other thread ends").expect("every answer was awaited");
+    times
 }
 
 /// Makes a folder a mount of its own, as volhost does with its root folder.

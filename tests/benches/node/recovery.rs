@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use volhost_kernel::Kernel;
 use volhost_process::linux_kernel;
-use volhost_tests::benchmark::{Figure, Measured, number};
+use volhost_tests::benchmark::{Figure, number};
 
 use crate::daemon::Daemon;
 use crate::options::Sizes;
@@ -50,8 +50,8 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path, sizes: &Sizes) 
     report.add(figure.aim(Duration::from_millis(150)));
     let what = "the same: until it has answered for each pod, a call each, that it is mounted";
     report.add(Figure::new(format!("recovery-{volumes}-answered"), what, known));
-    let memory = Measured::mebibytes(daemon.memory_mib());
-    report.add(Figure::new(format!("memory-{volumes}-recovered"), "resident memory after that start", memory));
+    let id = format!("memory-{volumes}-recovered");
+    report.add_memory(&id, "resident memory after that start", daemon.memory(), None);
     daemon.drain().await;
     daemon.end().await;
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use volhost_tests::benchmark::{Figure, Measured};
 
+use crate::daemon::Memory;
+
 /// Collects the figures of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -54,6 +56,18 @@ impl Report {
     pub(crate) fn add_times(&mut self, id: &str, what: &str, times: &Times) {
         self.add(Figure::new(id, what, times.median()));
         self.add(tail(id, what, times.p99()));
+    }
+
+    /// Adds the resident memory as the figure `id`, and the part that only the process has as
+    /// `id-own`.
+    pub(crate) fn add_memory(&mut self, id: &str, what: &str, memory: Memory, aim: Option<f64>) {
+        let figure = Figure::new(id, what, Measured::mebibytes(memory.resident));
+        self.add(match aim {
+            Some(most) => figure.aim(Measured::mebibytes(most)),
+            None => figure,
+        });
+        let what = "of it the program's own: heap and stacks";
+        self.add(Figure::new(format!("{id}-own"), what, Measured::mebibytes(memory.own)));
     }
 
     /// A figure that was added before.

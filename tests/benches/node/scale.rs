@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use volhost_tests::benchmark::{Figure, Measured, number};
 
-use crate::daemon::{Cpu, Daemon};
+use crate::daemon::{Cpu, Daemon, Memory};
 use crate::latency::own_mount;
 use crate::options::Sizes;
 use crate::raw;
@@ -52,7 +52,7 @@ struct Reached {
     wall: Duration,
     cpu: Cpu,
     operations: Duration,
-    memory: f64,
+    memory: Memory,
 }
 
 /// `total` for one of `count`.
@@ -99,7 +99,7 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path, sizes: &Sizes) 
             wall,
             cpu: daemon.cpu() - cpu_before,
             operations: daemon.cpu_of_threads(OPERATIONS) - operations_before,
-            memory: daemon.memory_mib(),
+            memory: daemon.memory(),
         };
         curve(report, &reached);
         if mounted == COMPARED {
@@ -129,10 +129,8 @@ fn curve(report: &mut Report, reached: &Reached) {
         Some(first) => figure.beside("among 1,000", first).aim_ratio(1.5),
         None => figure,
     });
-    let memory = Measured::mebibytes(reached.memory);
-    let figure =
-        Figure::new(format!("memory-{volumes}"), format!("resident memory with {} volumes", number(volumes)), memory);
-    report.add(if volumes == COMPARED { figure.aim(Measured::mebibytes(40.0)) } else { figure });
+    let (id, what) = (format!("memory-{volumes}"), format!("resident memory with {} volumes", number(volumes)));
+    report.add_memory(&id, &what, reached.memory, (volumes == COMPARED).then_some(40.0));
 }
 
 fn speed(report: &mut Report, reached: &Reached, bare: Duration) {
