@@ -3,10 +3,13 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, OnceLock};
 
+use tokio::sync::Notify;
+
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
 use crate::caches::{Caches, Handlers};
+use crate::capacity::{Place, reachable_from};
 use crate::data_source;
 use crate::key::ObjectKey;
 use crate::queue::WorkQueue;
@@ -28,17 +31,32 @@ pub(crate) struct Queues {
     pub(crate) snapshots: Arc<WorkQueue<ObjectKey>>,
     /// The contents of snapshots.
     pub(crate) contents: Arc<WorkQueue<String>>,
+    /// The CSIDriver object, by its name.
+    pub(crate) driver_object: Arc<WorkQueue<String>>,
+    /// Where capacity may have changed.
+    pub(crate) capacities: Arc<WorkQueue<Place>>,
+    /// Notified when there may be other places.
+    pub(crate) places: Arc<Notify>,
 }
 
 /// Returns what is called with changes. `known`: the caches, before any work begins.
-pub(crate) fn handlers(queues: &Queues, known: &Arc<OnceLock<Caches>>) -> Handlers {
+pub(crate) fn handlers(queues: &Queues, known: &Arc<OnceLock<Caches>>, driver: &str) -> Handlers {
     let (claims, volumes, attachments) = (queues.clone(), queues.clone(), queues.clone());
     let (snapshots, contents, classes) = (queues.clone(), queues.clone(), queues.clone());
+    let (driver_object, driver) = (queues.clone(), driver.to_owned());
     let (of_claims, of_snapshots) = (Arc::clone(known), Arc::clone(known));
     Handlers {
         claims: Box::new(move |claim, is_gone| claim_changed(&claims, of_claims.get(), claim, is_gone)),
-        volumes: Box::new(move |volume, is_gone| volume_changed(&volumes, volume, is_gone)),
+        volumes: Box::new(move |volume, is_gone| volume_changed(&volumes, &driver, volume, is_gone)),
         attachments: Box::new(move |attachment, is_gone| attachment_changed(&attachments, attachment, is_gone)),
+        driver_object: Box::new(move |object, is_gone| {
+            let name = object.metadata.name.clone().unwrap_or_default();
+            driver_object.places.notify_one();
+            // One that is gone is made again.
+            let wanted = fingerprint(&(&object.spec, &object.metadata.labels, is_gone));
+            driver_object.driver_object.changed(name, wanted);
+        }),
+        places: Arc::clone(&queues.places),
         snapshots: SnapshotHandlers {
             snapshots: Arc::new(move |snapshot, is_gone| {
                 snapshot_changed(&snapshots, of_snapshots.get(), snapshot, is_gone);
@@ -79,13 +97,20 @@ fn claim_changed(queues: &Queues, known: Option<&Caches>, claim: &PersistentVolu
     queues.changes.changed(key, fingerprint(&claim.spec));
 }
 
-fn volume_changed(queues: &Queues, volume: &PersistentVolume, is_gone: bool) {
+fn volume_changed(queues: &Queues, driver: &str, volume: &PersistentVolume, is_gone: bool) {
     let Some(name) = volume.metadata.name.clone() else { return };
+    let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
+    let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
+    let is_new = matches!(phase, None | Some("" | "Pending" | "Available"));
+    if csi.is_some_and(|csi| csi.driver == driver) && (is_new || is_gone) {
+        // It has taken room, or given it back.
+        let reachable = reachable_from(volume);
+        queues.capacities.add_known(|place| place.has(&reachable));
+    }
     if is_gone {
         queues.volumes.gone(name);
         return;
     }
-    let phase = volume.status.as_ref().and_then(|status| status.phase.as_ref());
     let wanted = fingerprint(&(&volume.spec, phase, &volume.metadata.deletion_timestamp));
     queues.volumes.changed(name, wanted);
 }

@@ -22,6 +22,8 @@
 //! | [`access`], [`finalizers`], [`key`] | access modes, lists of finalizers, names |
 //! | [`provision`] | claims to volumes, and the end of volumes |
 //! | [`attach`] | VolumeAttachments |
+//! | [`driver_object`] | the driver's CSIDriver object |
+//! | [`capacity`] | CSIStorageCapacity objects |
 //! | [`resize`], [`modify`] | claims that ask for more, or name another VolumeAttributesClass |
 //! | [`migrated`] | volumes and classes of former in-tree plugins |
 //! | [`snapshot`] | VolumeSnapshots and their contents |
@@ -36,9 +38,11 @@ mod arguments;
 mod attach;
 mod cache;
 mod caches;
+mod capacity;
 mod changes;
 mod data_source;
 mod driver;
+mod driver_object;
 mod error;
 mod finalizers;
 mod journal;

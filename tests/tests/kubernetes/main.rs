@@ -9,14 +9,17 @@
     reason = "tests may panic"
 )]
 
+mod capacity;
 mod controller;
 mod controllers;
 mod demo;
 mod deploy;
+mod driver_object;
 mod kit;
 mod migrated;
 mod node_agent;
 mod proxy;
+mod reconcile;
 mod snapshots;
 mod storage;
 mod supervised;
