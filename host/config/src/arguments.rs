@@ -178,7 +178,7 @@ pub struct ControllerArguments {
     /// Require the topology of the selected node alone
     #[arg(long)]
     pub strict_topology: bool,
-    /// Leave VolumeSnapshots to csi-snapshotter and snapshot-controller
+    /// Leave snapshots and groups of them to csi-snapshotter and snapshot-controller
     #[arg(long)]
     pub no_snapshots: bool,
     /// Format of the log lines on standard error: text or json

@@ -18,7 +18,7 @@ use crate::cache::{Cache, OnChange};
 use crate::capacity::{DRIVER_LABEL, MANAGER, MANAGER_LABEL};
 use crate::driver::{Can, Driver};
 use crate::migrated;
-use crate::snapshots::{KnownSnapshots, SnapshotCaches, SnapshotHandlers};
+use crate::snapshots::{GroupCaches, GroupHandlers, Known, SnapshotCaches, SnapshotHandlers};
 
 /// The caches.
 #[derive(Debug, Clone)]
@@ -34,7 +34,8 @@ pub(crate) struct Caches {
     capacities: Option<Cache<CSIStorageCapacity>>,
     driver: String,
     namespace: String,
-    snapshots: Option<KnownSnapshots>,
+    snapshots: Option<Known<SnapshotCaches>>,
+    groups: Option<Known<GroupCaches>>,
 }
 
 /// What is called with changes.
@@ -51,6 +52,8 @@ pub(crate) struct Handlers {
     pub(crate) places: Arc<Notify>,
     /// Of snapshots.
     pub(crate) snapshots: SnapshotHandlers,
+    /// Of groups of snapshots.
+    pub(crate) groups: GroupHandlers,
 }
 
 impl Caches {
@@ -77,7 +80,8 @@ impl Caches {
             }),
             driver: driver.name().to_owned(),
             namespace: namespace.to_owned(),
-            snapshots: takes_snapshots.then(|| KnownSnapshots::start(client, handlers.snapshots)),
+            snapshots: takes_snapshots.then(|| Known::start(client, handlers.snapshots)),
+            groups: driver.takes_groups().then(|| Known::start(client, handlers.groups)),
         }
     }
 
@@ -114,6 +118,9 @@ impl Caches {
         if let Some(snapshots) = self.snapshots.as_ref().filter(|_| is_ready) {
             snapshots.wait_first_look().await;
         }
+        if let Some(groups) = self.groups.as_ref().filter(|_| is_ready) {
+            groups.wait_first_look().await;
+        }
         is_ready
     }
 
@@ -122,7 +129,7 @@ impl Caches {
         self.claims.get(&ObjectRef::new(name).within(namespace))
     }
 
-    /// The claims for which this holds.
+    /// Whether there is a claim for which this holds.
     pub(crate) fn has_claim(&self, predicate: impl Fn(&PersistentVolumeClaim) -> bool) -> bool {
         self.claims.find(predicate).is_some()
     }
@@ -203,6 +210,24 @@ impl Caches {
     /// The snapshots, if the driver takes them and the cluster has their custom resources.
     pub(crate) fn snapshots(&self) -> Option<SnapshotCaches> {
         self.snapshots.as_ref()?.get()
+    }
+
+    /// The groups of snapshots, if the driver takes them and the cluster has their custom resources.
+    pub(crate) fn groups(&self) -> Option<GroupCaches> {
+        self.groups.as_ref()?.get()
+    }
+
+    /// The claims for which this holds.
+    pub(crate) fn claims(&self, predicate: impl Fn(&PersistentVolumeClaim) -> bool) -> Vec<Arc<PersistentVolumeClaim>> {
+        self.claims.all().into_iter().filter(|claim| predicate(claim)).collect()
+    }
+
+    /// The volume that the driver knows by this name.
+    pub(crate) fn volume_of_handle(&self, driver: &str, handle: &str) -> Option<Arc<PersistentVolume>> {
+        self.volumes.find(|volume| {
+            let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
+            csi.is_some_and(|csi| csi.driver == driver && csi.volume_handle == handle)
+        })
     }
 
     /// What the drivers of this node have registered.

@@ -11,10 +11,14 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use crate::caches::{Caches, Handlers};
 use crate::capacity::{Place, reachable_from};
 use crate::data_source;
+use crate::group::{GROUP_BEING_CREATED, group_of};
 use crate::key::ObjectKey;
 use crate::queue::WorkQueue;
 use crate::snapshot::{BEING_CREATED, content_name, snapshot_of};
-use crate::snapshots::{SnapshotHandlers, VolumeSnapshot, VolumeSnapshotContent};
+use crate::snapshots::{
+    GroupHandlers, SnapshotHandlers, VolumeGroupSnapshot, VolumeGroupSnapshotContent, VolumeSnapshot,
+    VolumeSnapshotContent,
+};
 
 /// What is still to be done, by kind.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +35,10 @@ pub(crate) struct Queues {
     pub(crate) snapshots: Arc<WorkQueue<ObjectKey>>,
     /// The contents of snapshots.
     pub(crate) contents: Arc<WorkQueue<String>>,
+    /// Groups of snapshots.
+    pub(crate) groups: Arc<WorkQueue<ObjectKey>>,
+    /// The contents of groups.
+    pub(crate) group_contents: Arc<WorkQueue<String>>,
     /// The CSIDriver object, by its name.
     pub(crate) driver_object: Arc<WorkQueue<String>>,
     /// Where capacity may have changed.
@@ -57,6 +65,7 @@ pub(crate) fn handlers(queues: &Queues, known: &Arc<OnceLock<Caches>>, driver: &
             driver_object.driver_object.changed(name, wanted);
         }),
         places: Arc::clone(&queues.places),
+        groups: group_handlers(queues),
         snapshots: SnapshotHandlers {
             snapshots: Arc::new(move |snapshot, is_gone| {
                 snapshot_changed(&snapshots, of_snapshots.get(), snapshot, is_gone);
@@ -69,6 +78,51 @@ pub(crate) fn handlers(queues: &Queues, known: &Arc<OnceLock<Caches>>, driver: &
             }),
         },
     }
+}
+
+fn group_handlers(queues: &Queues) -> GroupHandlers {
+    let (groups, contents, classes) = (queues.clone(), queues.clone(), queues.clone());
+    GroupHandlers {
+        groups: Arc::new(move |group, is_gone| group_changed(&groups, group, is_gone)),
+        contents: Arc::new(move |content, is_gone| group_content_changed(&contents, content, is_gone)),
+        // Objects that failed may have waited for the class.
+        classes: Arc::new(move |_, _| {
+            classes.groups.retry_failed(|_| true);
+            classes.group_contents.retry_failed(|_| true);
+        }),
+    }
+}
+
+fn group_changed(queues: &Queues, group: &VolumeGroupSnapshot, is_gone: bool) {
+    let key = ObjectKey::of(group);
+    if is_gone {
+        // Its content may have waited for its end.
+        queues.group_contents.retry_failed(|_| true);
+        queues.groups.gone(key);
+        return;
+    }
+    queues.groups.changed(key, fingerprint(&(&group.spec, &group.metadata.deletion_timestamp)));
+}
+
+fn group_content_changed(queues: &Queues, content: &VolumeGroupSnapshotContent, is_gone: bool) {
+    let Some(name) = content.metadata.name.clone() else { return };
+    match group_of(content) {
+        Some(group) if group.uid().is_empty() => queues
+            .groups
+            .retry_failed(|waiting| waiting.namespace() == group.namespace() && waiting.name() == group.name()),
+        Some(group) => queues.groups.retry(&group),
+        None => {}
+    }
+    if is_gone {
+        queues.group_contents.gone(name);
+        return;
+    }
+    // That of an attempt is this program's own, and changes with each.
+    let annotations = content.metadata.annotations.iter().flatten().filter(|(key, _)| *key != GROUP_BEING_CREATED);
+    let annotations: Vec<_> = annotations.collect();
+    queues
+        .group_contents
+        .changed(name, fingerprint(&(&content.spec, annotations, &content.metadata.deletion_timestamp)));
 }
 
 fn claim_changed(queues: &Queues, known: Option<&Caches>, claim: &PersistentVolumeClaim, is_gone: bool) {
@@ -130,6 +184,11 @@ fn attachment_changed(queues: &Queues, attachment: &VolumeAttachment, is_gone: b
 
 fn snapshot_changed(queues: &Queues, known: Option<&Caches>, snapshot: &VolumeSnapshot, is_gone: bool) {
     let key = ObjectKey::of(snapshot);
+    let owners = snapshot.metadata.owner_references.iter().flatten();
+    for group in owners.filter(|owner| owner.kind == "VolumeGroupSnapshot") {
+        // It makes what is missing, and goes after its snapshots.
+        queues.groups.retry(&ObjectKey::new(Some(key.namespace()), Some(&group.name), Some(&group.uid)));
+    }
     if is_gone {
         // It may have waited for its snapshot's end.
         queues.contents.retry(&content_name(snapshot));

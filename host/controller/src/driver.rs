@@ -13,12 +13,13 @@ use tonic::{Code, Request, Status};
 use tower::service_fn;
 use tracing::{info, warn};
 use volhost_proto::csi::controller_client::ControllerClient;
+use volhost_proto::csi::group_controller_client::GroupControllerClient;
 use volhost_proto::csi::identity_client::IdentityClient;
 use volhost_proto::csi::node_client::NodeClient;
 use volhost_proto::csi::{
     ControllerGetCapabilitiesRequest, GetPluginCapabilitiesRequest, GetPluginInfoRequest, GetPluginInfoResponse,
-    NodeGetCapabilitiesRequest, ProbeRequest, controller_service_capability, node_service_capability,
-    plugin_capability,
+    GroupControllerGetCapabilitiesRequest, NodeGetCapabilitiesRequest, ProbeRequest, controller_service_capability,
+    group_controller_service_capability, node_service_capability, plugin_capability,
 };
 
 pub(crate) use volhost_proto::csi::controller_service_capability::rpc::Type as Can;
@@ -76,6 +77,7 @@ pub(crate) struct Driver {
     controller: HashSet<i32>,
     topology: bool,
     node_expands: bool,
+    groups: bool,
     object: Option<CSIDriverSpec>,
 }
 
@@ -122,9 +124,11 @@ impl Driver {
             HashSet::new()
         };
         let topology = has(plugin_capability::service::Type::VolumeAccessibilityConstraints);
+        let groups = has(plugin_capability::service::Type::GroupControllerService)
+            && takes_groups(channel.clone(), timeout).await.map_err(failed("GroupControllerGetCapabilities"))?;
         let node_expands = node_expands(channel.clone(), timeout).await;
         info!(driver = name, socket = %socket.display(), "the driver is ready");
-        Ok(Self { channel, timeout, name, controller, topology, node_expands, object })
+        Ok(Self { channel, timeout, name, controller, topology, node_expands, groups, object })
     }
 
     /// Its name.
@@ -147,6 +151,11 @@ impl Driver {
         self.node_expands
     }
 
+    /// Whether it takes snapshots of several volumes at one moment.
+    pub(crate) fn takes_groups(&self) -> bool {
+        self.groups
+    }
+
     /// What its CSIDriver object has to say, if it tells: then this program makes the object.
     pub(crate) fn object(&self) -> Option<&CSIDriverSpec> {
         self.object.as_ref()
@@ -155,6 +164,11 @@ impl Driver {
     /// A client for one call.
     pub(crate) fn client(&self) -> ControllerClient<Channel> {
         ControllerClient::new(self.channel.clone())
+    }
+
+    /// A client for one call for a group of snapshots.
+    pub(crate) fn group_client(&self) -> GroupControllerClient<Channel> {
+        GroupControllerClient::new(self.channel.clone())
     }
 
     /// A request that ends after the time that a call may take.
@@ -215,6 +229,15 @@ async fn wait_ready(
         }
         tokio::time::sleep(PROBE_PAUSE).await;
     }
+}
+
+async fn takes_groups(channel: Channel, timeout: Duration) -> Result<bool, Status> {
+    let request = limited(GroupControllerGetCapabilitiesRequest {}, timeout);
+    let answer = GroupControllerClient::new(channel).group_controller_get_capabilities(request).await?;
+    let takes: i32 = group_controller_service_capability::rpc::Type::CreateDeleteGetVolumeGroupSnapshot.into();
+    Ok(answer.into_inner().capabilities.into_iter().any(|capability| {
+        matches!(capability.r#type, Some(group_controller_service_capability::Type::Rpc(rpc)) if rpc.r#type == takes)
+    }))
 }
 
 /// A controller's socket need not have the node service.

@@ -27,7 +27,8 @@
 //! | [`resize`], [`modify`] | claims that ask for more, or name another VolumeAttributesClass |
 //! | [`migrated`] | volumes and classes of former in-tree plugins |
 //! | [`snapshot`] | VolumeSnapshots and their contents |
-//! | [`snapshots`] | the custom resources of snapshots, and their caches |
+//! | [`group`] | VolumeGroupSnapshots and their contents |
+//! | [`snapshots`] | the custom resources of snapshots and groups, and their caches |
 //! | [`data_source`] | what a claim's volume is to be a copy of |
 //! | [`secrets`] | the Secrets that classes name |
 //! | [`probe`] | `csi-probe`: whether a driver is ready |
@@ -45,6 +46,7 @@ mod driver;
 mod driver_object;
 mod error;
 mod finalizers;
+mod group;
 mod journal;
 mod key;
 mod lease;

@@ -19,6 +19,7 @@ use crate::changes::{Queues, handlers};
 use crate::driver::Driver;
 use crate::driver_object::DriverObject;
 use crate::error::ControllerError;
+use crate::group::{GroupSnapshotter, Grouper};
 use crate::journal::Journal;
 use crate::key::ObjectKey;
 use crate::lease::Election;
@@ -81,6 +82,9 @@ async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> 
     let metadata = arguments.extra_create_metadata;
     let snapshotter = Snapshotter::new(client.clone(), Arc::clone(&driver), caches.clone(), events.clone(), metadata);
     let snapshotter = Arc::new(snapshotter);
+    let grouper = Arc::new(Grouper::new(client.clone(), Arc::clone(&driver), caches.clone(), events.clone()));
+    let group_snapshotter =
+        Arc::new(GroupSnapshotter::new(client.clone(), Arc::clone(&driver), caches.clone(), events.clone()));
     let object = Arc::new(DriverObject::new(client.clone(), Arc::clone(&driver), caches.clone()));
     queues.driver_object.add(driver.name().to_owned());
     let capacities =
@@ -102,6 +106,14 @@ async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> 
             }),
             queues.contents.run(workers, stop.clone(), |name| {
                 let snapshotter = Arc::clone(&snapshotter);
+                async move { snapshotter.work(&name).await }
+            }),
+            queues.groups.run(workers, stop.clone(), |key| {
+                let grouper = Arc::clone(&grouper);
+                async move { grouper.work(&key).await }
+            }),
+            queues.group_contents.run(workers, stop.clone(), |name| {
+                let snapshotter = Arc::clone(&group_snapshotter);
                 async move { snapshotter.work(&name).await }
             }),
         );

@@ -15,6 +15,7 @@ mod controllers;
 mod demo;
 mod deploy;
 mod driver_object;
+mod groups;
 mod kit;
 mod migrated;
 mod node_agent;
