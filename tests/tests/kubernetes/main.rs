@@ -21,6 +21,7 @@ mod migrated;
 mod node_agent;
 mod proxy;
 mod reconcile;
+mod scale;
 mod snapshots;
 mod storage;
 mod supervised;
