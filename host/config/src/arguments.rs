@@ -39,15 +39,19 @@ pub struct RunArguments {
 /// the driver's capabilities.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "SIGTERM ends the driver and leaves every volume as it is.\n\nExample:\n  volhost csi-serve --plugin target/plugins/loop.wasm --endpoint unix:///run/loop/csi.sock --registration-dir /var/lib/kubelet/plugins_registry"
+    after_help = "SIGTERM ends the driver and leaves every volume as it is.\n\nExample:\n  volhost csi-serve --plugin target/plugins/loop.wasm --kubernetes"
 )]
 pub struct CsiServeArguments {
     /// The plugin's .wasm file
     #[arg(long, value_name = "FILE")]
     pub plugin: PathBuf,
     /// The driver's socket: unix:///csi/csi.sock
-    #[arg(long, value_name = "ENDPOINT", env = "CSI_ENDPOINT")]
-    pub endpoint: CsiEndpoint,
+    #[arg(long, value_name = "ENDPOINT", env = "CSI_ENDPOINT", required_unless_present = "kubernetes")]
+    pub endpoint: Option<CsiEndpoint>,
+    /// Serve the kubelet of this node: the driver's socket is plugins/DRIVER/csi.sock below
+    /// --kubelet-dir, and it registers in plugins_registry there
+    #[arg(long)]
+    pub kubernetes: bool,
     /// This node's name in Kubernetes [default: the host name]
     #[arg(long, alias = "nodeid", value_name = "NAME", env = "KUBE_NODE_NAME")]
     pub node_id: Option<String>,
@@ -159,6 +163,9 @@ pub struct ControllerArguments {
     /// How long a call of the driver may take
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = call_time)]
     pub timeout: HumanDuration,
+    /// How often the driver is asked for its capacity, and which volumes are attached
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = poll_interval)]
+    pub poll_interval: HumanDuration,
     /// How many objects of a kind are worked on at once
     #[arg(long, value_name = "NUMBER", default_value = "100", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: u16,
@@ -171,7 +178,7 @@ pub struct ControllerArguments {
     /// Require the topology of the selected node alone
     #[arg(long)]
     pub strict_topology: bool,
-    /// Leave VolumeSnapshots to csi-snapshotter and snapshot-controller
+    /// Leave snapshots and groups of them to csi-snapshotter and snapshot-controller
     #[arg(long)]
     pub no_snapshots: bool,
     /// Format of the log lines on standard error: text or json
@@ -234,6 +241,14 @@ fn lease_duration(text: &str) -> Result<HumanDuration, String> {
     if duration.0 < SHORTEST_LEASE { Err("a Lease lasts 3s or longer".to_owned()) } else { Ok(duration) }
 }
 
+/// The shortest interval: the driver also has other work.
+const SHORTEST_POLL: Duration = Duration::from_secs(1);
+
+fn poll_interval(text: &str) -> Result<HumanDuration, String> {
+    let interval: HumanDuration = text.parse().map_err(|error| format!("{error}"))?;
+    if interval.0 < SHORTEST_POLL { Err("the driver is asked every 1s at most".to_owned()) } else { Ok(interval) }
+}
+
 fn call_time(text: &str) -> Result<HumanDuration, String> {
     let duration: HumanDuration = text.parse().map_err(|error| format!("{error}"))?;
     if duration.0.is_zero() { Err("no call ends in no time: give more than 0".to_owned()) } else { Ok(duration) }
@@ -248,6 +263,10 @@ mod tests {
         assert_eq!(lease_duration("15s"), Ok(HumanDuration(Duration::from_secs(15))));
         for text in ["0", "2s999ms", "soon"] {
             lease_duration(text).unwrap_err();
+        }
+        assert_eq!(poll_interval("1s"), Ok(HumanDuration(Duration::from_secs(1))));
+        for text in ["0", "999ms", "often"] {
+            poll_interval(text).unwrap_err();
         }
         assert_eq!(call_time("1ms"), Ok(HumanDuration(Duration::from_millis(1))));
         for text in ["0", "0s", "soon"] {

@@ -76,11 +76,16 @@ where
     }
 
     fn start_with(client: &Client, config: Config, on_change: OnChange<K>) -> Self {
+        Self::start_over(Api::<K>::all(client.clone()), config, on_change)
+    }
+
+    /// Starts the watch of those objects of `api` that `config` selects.
+    pub(crate) fn start_over(api: Api<K>, config: Config, on_change: OnChange<K>) -> Self {
         let (watched, writer) = store();
         let kind = K::plural(&K::DynamicType::default()).into_owned();
         let stop = CancellationToken::new();
         let cache = Self { watched, written: Arc::default(), _watch: Arc::new(stop.clone().drop_guard()) };
-        let (api, known, written) = (Api::<K>::all(client.clone()), cache.watched.clone(), Arc::clone(&cache.written));
+        let (known, written) = (cache.watched.clone(), Arc::clone(&cache.written));
         let watch = async move {
             // Who has written which field is never asked, and is the largest part of many objects.
             let stream = watcher(api, config)

@@ -5,15 +5,20 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
-use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment, VolumeAttributesClass};
-use kube::Client;
+use k8s_openapi::api::storage::v1::{
+    CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
+};
 use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher::Config;
+use kube::{Api, Client, Resource};
+use tokio::sync::Notify;
 
 use crate::cache::{Cache, OnChange};
+use crate::capacity::{DRIVER_LABEL, MANAGER, MANAGER_LABEL};
 use crate::driver::{Can, Driver};
 use crate::migrated;
-use crate::snapshots::{KnownSnapshots, SnapshotCaches, SnapshotHandlers};
+use crate::snapshots::{GroupCaches, GroupHandlers, Known, SnapshotCaches, SnapshotHandlers};
 
 /// The caches.
 #[derive(Debug, Clone)]
@@ -25,7 +30,12 @@ pub(crate) struct Caches {
     nodes: Option<Cache<PartialObjectMeta<Node>>>,
     attachments: Cache<VolumeAttachment>,
     attributes_classes: Option<Cache<VolumeAttributesClass>>,
-    snapshots: Option<KnownSnapshots>,
+    driver_object: Cache<CSIDriver>,
+    capacities: Option<Cache<CSIStorageCapacity>>,
+    driver: String,
+    namespace: String,
+    snapshots: Option<Known<SnapshotCaches>>,
+    groups: Option<Known<GroupCaches>>,
 }
 
 /// What is called with changes.
@@ -36,26 +46,42 @@ pub(crate) struct Handlers {
     pub(crate) volumes: OnChange<PersistentVolume>,
     /// Of attachments.
     pub(crate) attachments: OnChange<VolumeAttachment>,
+    /// Of the driver's CSIDriver object.
+    pub(crate) driver_object: OnChange<CSIDriver>,
+    /// Notified when the places of capacity may have changed.
+    pub(crate) places: Arc<Notify>,
     /// Of snapshots.
     pub(crate) snapshots: SnapshotHandlers,
+    /// Of groups of snapshots.
+    pub(crate) groups: GroupHandlers,
 }
 
 impl Caches {
     /// Starts the watches. Needs a tokio runtime. Nodes are watched only for a driver whose volumes
     /// some nodes cannot reach, VolumeAttributesClasses only for one that modifies volumes, snapshots
-    /// only for one that takes them.
-    pub(crate) fn start(client: &Client, driver: &Driver, handlers: Handlers) -> Self {
+    /// only for one that takes them, and its capacity, in `namespace`, only for one that knows it.
+    pub(crate) fn start(client: &Client, driver: &Driver, namespace: &str, handlers: Handlers) -> Self {
         let (topology, modifies) = (driver.has_topology(), driver.can(Can::ModifyVolume));
+        let has_capacity = topology && driver.can(Can::GetCapacity);
         let takes_snapshots = driver.can(Can::CreateDeleteSnapshot);
         Self {
             claims: Cache::start(client, handlers.claims),
             volumes: Cache::start(client, handlers.volumes),
-            classes: Cache::start(client, Box::new(|_, _| {})),
-            csi_nodes: Cache::start(client, Box::new(|_, _| {})),
-            nodes: topology.then(|| Cache::start(client, Box::new(|_, _| {}))),
+            classes: Cache::start(client, notifying(&handlers.places)),
+            csi_nodes: Cache::start(client, notifying(&handlers.places)),
+            nodes: topology.then(|| Cache::start(client, notifying(&handlers.places))),
             attachments: Cache::start(client, handlers.attachments),
             attributes_classes: modifies.then(|| Cache::start(client, Box::new(|_, _| {}))),
-            snapshots: takes_snapshots.then(|| KnownSnapshots::start(client, handlers.snapshots)),
+            driver_object: Cache::start_for(client, driver.name(), handlers.driver_object),
+            capacities: has_capacity.then(|| {
+                let labels = format!("{DRIVER_LABEL}={},{MANAGER_LABEL}={MANAGER}", driver.name());
+                let api = Api::namespaced(client.clone(), namespace);
+                Cache::start_over(api, Config::default().labels(&labels), notifying(&handlers.places))
+            }),
+            driver: driver.name().to_owned(),
+            namespace: namespace.to_owned(),
+            snapshots: takes_snapshots.then(|| Known::start(client, handlers.snapshots)),
+            groups: driver.takes_groups().then(|| Known::start(client, handlers.groups)),
         }
     }
 
@@ -74,16 +100,26 @@ impl Caches {
                 None => true,
             }
         };
+        let capacities = async {
+            match &self.capacities {
+                Some(capacities) => capacities.wait_ready().await.is_ok(),
+                None => true,
+            }
+        };
         let others = tokio::try_join!(
             self.claims.wait_ready(),
             self.volumes.wait_ready(),
             self.classes.wait_ready(),
             self.csi_nodes.wait_ready(),
             self.attachments.wait_ready(),
+            self.driver_object.wait_ready(),
         );
-        let is_ready = others.is_ok() && nodes.await && attributes_classes.await;
+        let is_ready = others.is_ok() && nodes.await && attributes_classes.await && capacities.await;
         if let Some(snapshots) = self.snapshots.as_ref().filter(|_| is_ready) {
             snapshots.wait_first_look().await;
+        }
+        if let Some(groups) = self.groups.as_ref().filter(|_| is_ready) {
+            groups.wait_first_look().await;
         }
         is_ready
     }
@@ -93,7 +129,7 @@ impl Caches {
         self.claims.get(&ObjectRef::new(name).within(namespace))
     }
 
-    /// The claims for which this holds.
+    /// Whether there is a claim for which this holds.
     pub(crate) fn has_claim(&self, predicate: impl Fn(&PersistentVolumeClaim) -> bool) -> bool {
         self.claims.find(predicate).is_some()
     }
@@ -106,6 +142,38 @@ impl Caches {
     /// The class of this name.
     pub(crate) fn class(&self, name: &str) -> Option<Arc<StorageClass>> {
         self.classes.get(&ObjectRef::new(name))
+    }
+
+    /// All classes.
+    pub(crate) fn classes(&self) -> Vec<Arc<StorageClass>> {
+        self.classes.all()
+    }
+
+    /// The driver's CSIDriver object.
+    pub(crate) fn driver_object(&self) -> Option<Arc<CSIDriver>> {
+        self.driver_object.get(&ObjectRef::new(&self.driver))
+    }
+
+    /// The driver's capacity, as it is published.
+    pub(crate) fn capacities(&self) -> Vec<Arc<CSIStorageCapacity>> {
+        self.capacities.as_ref().map(Cache::all).unwrap_or_default()
+    }
+
+    /// The published capacity in the object of this name.
+    pub(crate) fn capacity(&self, name: &str) -> Option<Arc<CSIStorageCapacity>> {
+        self.capacities.as_ref()?.get(&ObjectRef::new(name).within(&self.namespace))
+    }
+
+    /// A capacity is now this, and may be new: the API server's answer to a write.
+    pub(crate) fn wrote_capacity(&self, capacity: CSIStorageCapacity) {
+        if let Some(capacities) = &self.capacities {
+            capacities.created(capacity);
+        }
+    }
+
+    /// All attachments, of every driver.
+    pub(crate) fn attachments(&self) -> Vec<Arc<VolumeAttachment>> {
+        self.attachments.all()
     }
 
     /// The VolumeAttributesClass of this name.
@@ -144,6 +212,24 @@ impl Caches {
         self.snapshots.as_ref()?.get()
     }
 
+    /// The groups of snapshots, if the driver takes them and the cluster has their custom resources.
+    pub(crate) fn groups(&self) -> Option<GroupCaches> {
+        self.groups.as_ref()?.get()
+    }
+
+    /// The claims for which this holds.
+    pub(crate) fn claims(&self, predicate: impl Fn(&PersistentVolumeClaim) -> bool) -> Vec<Arc<PersistentVolumeClaim>> {
+        self.claims.all().into_iter().filter(|claim| predicate(claim)).collect()
+    }
+
+    /// The volume that the driver knows by this name.
+    pub(crate) fn volume_of_handle(&self, driver: &str, handle: &str) -> Option<Arc<PersistentVolume>> {
+        self.volumes.find(|volume| {
+            let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
+            csi.is_some_and(|csi| csi.driver == driver && csi.volume_handle == handle)
+        })
+    }
+
     /// What the drivers of this node have registered.
     pub(crate) fn csi_node(&self, name: &str) -> Option<Arc<CSINode>> {
         self.csi_nodes.get(&ObjectRef::new(name))
@@ -173,4 +259,10 @@ impl Caches {
     pub(crate) fn attachment_of(&self, volume: &str) -> Option<Arc<VolumeAttachment>> {
         self.attachments.find(|attachment| attachment.spec.source.persistent_volume_name.as_deref() == Some(volume))
     }
+}
+
+/// A handler that only notifies.
+fn notifying<K: Resource>(places: &Arc<Notify>) -> OnChange<K> {
+    let places = Arc::clone(places);
+    Box::new(move |_, _| places.notify_one())
 }

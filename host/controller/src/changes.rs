@@ -3,15 +3,22 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, OnceLock};
 
+use tokio::sync::Notify;
+
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
 use crate::caches::{Caches, Handlers};
+use crate::capacity::{Place, reachable_from};
 use crate::data_source;
+use crate::group::{GROUP_BEING_CREATED, group_of};
 use crate::key::ObjectKey;
 use crate::queue::WorkQueue;
 use crate::snapshot::{BEING_CREATED, content_name, snapshot_of};
-use crate::snapshots::{SnapshotHandlers, VolumeSnapshot, VolumeSnapshotContent};
+use crate::snapshots::{
+    GroupHandlers, SnapshotHandlers, VolumeGroupSnapshot, VolumeGroupSnapshotContent, VolumeSnapshot,
+    VolumeSnapshotContent,
+};
 
 /// What is still to be done, by kind.
 #[derive(Debug, Clone, Default)]
@@ -28,17 +35,37 @@ pub(crate) struct Queues {
     pub(crate) snapshots: Arc<WorkQueue<ObjectKey>>,
     /// The contents of snapshots.
     pub(crate) contents: Arc<WorkQueue<String>>,
+    /// Groups of snapshots.
+    pub(crate) groups: Arc<WorkQueue<ObjectKey>>,
+    /// The contents of groups.
+    pub(crate) group_contents: Arc<WorkQueue<String>>,
+    /// The CSIDriver object, by its name.
+    pub(crate) driver_object: Arc<WorkQueue<String>>,
+    /// Where capacity may have changed.
+    pub(crate) capacities: Arc<WorkQueue<Place>>,
+    /// Notified when there may be other places.
+    pub(crate) places: Arc<Notify>,
 }
 
 /// Returns what is called with changes. `known`: the caches, before any work begins.
-pub(crate) fn handlers(queues: &Queues, known: &Arc<OnceLock<Caches>>) -> Handlers {
+pub(crate) fn handlers(queues: &Queues, known: &Arc<OnceLock<Caches>>, driver: &str) -> Handlers {
     let (claims, volumes, attachments) = (queues.clone(), queues.clone(), queues.clone());
     let (snapshots, contents, classes) = (queues.clone(), queues.clone(), queues.clone());
+    let (driver_object, driver) = (queues.clone(), driver.to_owned());
     let (of_claims, of_snapshots) = (Arc::clone(known), Arc::clone(known));
     Handlers {
         claims: Box::new(move |claim, is_gone| claim_changed(&claims, of_claims.get(), claim, is_gone)),
-        volumes: Box::new(move |volume, is_gone| volume_changed(&volumes, volume, is_gone)),
+        volumes: Box::new(move |volume, is_gone| volume_changed(&volumes, &driver, volume, is_gone)),
         attachments: Box::new(move |attachment, is_gone| attachment_changed(&attachments, attachment, is_gone)),
+        driver_object: Box::new(move |object, is_gone| {
+            let name = object.metadata.name.clone().unwrap_or_default();
+            driver_object.places.notify_one();
+            // One that is gone is made again.
+            let wanted = fingerprint(&(&object.spec, &object.metadata.labels, is_gone));
+            driver_object.driver_object.changed(name, wanted);
+        }),
+        places: Arc::clone(&queues.places),
+        groups: group_handlers(queues),
         snapshots: SnapshotHandlers {
             snapshots: Arc::new(move |snapshot, is_gone| {
                 snapshot_changed(&snapshots, of_snapshots.get(), snapshot, is_gone);
@@ -51,6 +78,51 @@ pub(crate) fn handlers(queues: &Queues, known: &Arc<OnceLock<Caches>>) -> Handle
             }),
         },
     }
+}
+
+fn group_handlers(queues: &Queues) -> GroupHandlers {
+    let (groups, contents, classes) = (queues.clone(), queues.clone(), queues.clone());
+    GroupHandlers {
+        groups: Arc::new(move |group, is_gone| group_changed(&groups, group, is_gone)),
+        contents: Arc::new(move |content, is_gone| group_content_changed(&contents, content, is_gone)),
+        // Objects that failed may have waited for the class.
+        classes: Arc::new(move |_, _| {
+            classes.groups.retry_failed(|_| true);
+            classes.group_contents.retry_failed(|_| true);
+        }),
+    }
+}
+
+fn group_changed(queues: &Queues, group: &VolumeGroupSnapshot, is_gone: bool) {
+    let key = ObjectKey::of(group);
+    if is_gone {
+        // Its content may have waited for its end.
+        queues.group_contents.retry_failed(|_| true);
+        queues.groups.gone(key);
+        return;
+    }
+    queues.groups.changed(key, fingerprint(&(&group.spec, &group.metadata.deletion_timestamp)));
+}
+
+fn group_content_changed(queues: &Queues, content: &VolumeGroupSnapshotContent, is_gone: bool) {
+    let Some(name) = content.metadata.name.clone() else { return };
+    match group_of(content) {
+        Some(group) if group.uid().is_empty() => queues
+            .groups
+            .retry_failed(|waiting| waiting.namespace() == group.namespace() && waiting.name() == group.name()),
+        Some(group) => queues.groups.retry(&group),
+        None => {}
+    }
+    if is_gone {
+        queues.group_contents.gone(name);
+        return;
+    }
+    // That of an attempt is this program's own, and changes with each.
+    let annotations = content.metadata.annotations.iter().flatten().filter(|(key, _)| *key != GROUP_BEING_CREATED);
+    let annotations: Vec<_> = annotations.collect();
+    queues
+        .group_contents
+        .changed(name, fingerprint(&(&content.spec, annotations, &content.metadata.deletion_timestamp)));
 }
 
 fn claim_changed(queues: &Queues, known: Option<&Caches>, claim: &PersistentVolumeClaim, is_gone: bool) {
@@ -79,13 +151,20 @@ fn claim_changed(queues: &Queues, known: Option<&Caches>, claim: &PersistentVolu
     queues.changes.changed(key, fingerprint(&claim.spec));
 }
 
-fn volume_changed(queues: &Queues, volume: &PersistentVolume, is_gone: bool) {
+fn volume_changed(queues: &Queues, driver: &str, volume: &PersistentVolume, is_gone: bool) {
     let Some(name) = volume.metadata.name.clone() else { return };
+    let csi = volume.spec.as_ref().and_then(|spec| spec.csi.as_ref());
+    let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
+    let is_new = matches!(phase, None | Some("" | "Pending" | "Available"));
+    if csi.is_some_and(|csi| csi.driver == driver) && (is_new || is_gone) {
+        // It has taken room, or given it back.
+        let reachable = reachable_from(volume);
+        queues.capacities.add_known(|place| place.has(&reachable));
+    }
     if is_gone {
         queues.volumes.gone(name);
         return;
     }
-    let phase = volume.status.as_ref().and_then(|status| status.phase.as_ref());
     let wanted = fingerprint(&(&volume.spec, phase, &volume.metadata.deletion_timestamp));
     queues.volumes.changed(name, wanted);
 }
@@ -105,6 +184,11 @@ fn attachment_changed(queues: &Queues, attachment: &VolumeAttachment, is_gone: b
 
 fn snapshot_changed(queues: &Queues, known: Option<&Caches>, snapshot: &VolumeSnapshot, is_gone: bool) {
     let key = ObjectKey::of(snapshot);
+    let owners = snapshot.metadata.owner_references.iter().flatten();
+    for group in owners.filter(|owner| owner.kind == "VolumeGroupSnapshot") {
+        // It makes what is missing, and goes after its snapshots.
+        queues.groups.retry(&ObjectKey::new(Some(key.namespace()), Some(&group.name), Some(&group.uid)));
+    }
     if is_gone {
         // It may have waited for its snapshot's end.
         queues.contents.retry(&content_name(snapshot));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
+use k8s_openapi::api::storage::v1::CSIDriverSpec;
 use thiserror::Error;
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
@@ -12,15 +13,19 @@ use tonic::{Code, Request, Status};
 use tower::service_fn;
 use tracing::{info, warn};
 use volhost_proto::csi::controller_client::ControllerClient;
+use volhost_proto::csi::group_controller_client::GroupControllerClient;
 use volhost_proto::csi::identity_client::IdentityClient;
 use volhost_proto::csi::node_client::NodeClient;
 use volhost_proto::csi::{
-    ControllerGetCapabilitiesRequest, GetPluginCapabilitiesRequest, GetPluginInfoRequest, NodeGetCapabilitiesRequest,
-    ProbeRequest, controller_service_capability, node_service_capability, plugin_capability,
+    ControllerGetCapabilitiesRequest, GetPluginCapabilitiesRequest, GetPluginInfoRequest, GetPluginInfoResponse,
+    GroupControllerGetCapabilitiesRequest, NodeGetCapabilitiesRequest, ProbeRequest, controller_service_capability,
+    group_controller_service_capability, node_service_capability, plugin_capability,
 };
 
 pub(crate) use volhost_proto::csi::controller_service_capability::rpc::Type as Can;
 
+/// Where a driver's manifest has the `spec` of its CSIDriver object, as JSON: `csi-serve`'s has.
+const DRIVER_OBJECT: &str = "storage.k8s.io/csidriver";
 /// How long a connection to a socket may take.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// The pause between two questions whether the driver is ready.
@@ -46,6 +51,15 @@ pub(crate) enum DriverError {
         /// Its socket.
         socket: PathBuf,
     },
+    /// Its manifest is wrong.
+    #[error("the driver at {socket} describes no CSIDriver object in its manifest's {DRIVER_OBJECT}: {source}")]
+    Object {
+        /// Its socket.
+        socket: PathBuf,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
     /// It has no name.
     #[error("the driver at {socket} has no name")]
     Nameless {
@@ -63,6 +77,8 @@ pub(crate) struct Driver {
     controller: HashSet<i32>,
     topology: bool,
     node_expands: bool,
+    groups: bool,
+    object: Option<CSIDriverSpec>,
 }
 
 impl Driver {
@@ -77,7 +93,10 @@ impl Driver {
         let mut identity = IdentityClient::new(channel.clone());
         wait_ready(&mut identity, socket, timeout).await?;
         let request = limited(GetPluginInfoRequest {}, timeout);
-        let name = identity.get_plugin_info(request).await.map_err(failed("GetPluginInfo"))?.into_inner().name;
+        let GetPluginInfoResponse { name, manifest, .. } =
+            identity.get_plugin_info(request).await.map_err(failed("GetPluginInfo"))?.into_inner();
+        let object = manifest.get(DRIVER_OBJECT).map(|text| serde_json::from_str(text)).transpose();
+        let object = object.map_err(|source| DriverError::Object { socket: socket.to_owned(), source })?;
         if name.is_empty() {
             return Err(DriverError::Nameless { socket: socket.to_owned() });
         }
@@ -105,9 +124,11 @@ impl Driver {
             HashSet::new()
         };
         let topology = has(plugin_capability::service::Type::VolumeAccessibilityConstraints);
+        let groups = has(plugin_capability::service::Type::GroupControllerService)
+            && takes_groups(channel.clone(), timeout).await.map_err(failed("GroupControllerGetCapabilities"))?;
         let node_expands = node_expands(channel.clone(), timeout).await;
         info!(driver = name, socket = %socket.display(), "the driver is ready");
-        Ok(Self { channel, timeout, name, controller, topology, node_expands })
+        Ok(Self { channel, timeout, name, controller, topology, node_expands, groups, object })
     }
 
     /// Its name.
@@ -130,9 +151,24 @@ impl Driver {
         self.node_expands
     }
 
+    /// Whether it takes snapshots of several volumes at one moment.
+    pub(crate) fn takes_groups(&self) -> bool {
+        self.groups
+    }
+
+    /// What its CSIDriver object has to say, if it tells: then this program makes the object.
+    pub(crate) fn object(&self) -> Option<&CSIDriverSpec> {
+        self.object.as_ref()
+    }
+
     /// A client for one call.
     pub(crate) fn client(&self) -> ControllerClient<Channel> {
         ControllerClient::new(self.channel.clone())
+    }
+
+    /// A client for one call for a group of snapshots.
+    pub(crate) fn group_client(&self) -> GroupControllerClient<Channel> {
+        GroupControllerClient::new(self.channel.clone())
     }
 
     /// A request that ends after the time that a call may take.
@@ -193,6 +229,15 @@ async fn wait_ready(
         }
         tokio::time::sleep(PROBE_PAUSE).await;
     }
+}
+
+async fn takes_groups(channel: Channel, timeout: Duration) -> Result<bool, Status> {
+    let request = limited(GroupControllerGetCapabilitiesRequest {}, timeout);
+    let answer = GroupControllerClient::new(channel).group_controller_get_capabilities(request).await?;
+    let takes: i32 = group_controller_service_capability::rpc::Type::CreateDeleteGetVolumeGroupSnapshot.into();
+    Ok(answer.into_inner().capabilities.into_iter().any(|capability| {
+        matches!(capability.r#type, Some(group_controller_service_capability::Type::Rpc(rpc)) if rpc.r#type == takes)
+    }))
 }
 
 /// A controller's socket need not have the node service.

@@ -6,6 +6,7 @@ use thiserror::Error;
 use volhost_cluster_client::ConnectionError;
 
 use crate::driver::DriverError;
+use crate::driver_object::UnfitObject;
 use crate::lease::LeaseLost;
 
 /// Why the controller could not start, or ended early.
@@ -29,6 +30,9 @@ pub(crate) enum ControllerError {
     /// The driver answers wrongly.
     #[error(transparent)]
     Driver(#[from] DriverError),
+    /// The CSIDriver object.
+    #[error(transparent)]
+    Object(#[from] UnfitObject),
     /// Another replica may work now.
     #[error(transparent)]
     Lease(#[from] LeaseLost),
@@ -41,7 +45,7 @@ impl ControllerError {
     /// The exit code: 2 for what the operator has to change, otherwise 1.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Connection(_) => 2,
+            Self::Connection(_) | Self::Object(_) => 2,
             _ => 1,
         }
     }

@@ -22,10 +22,13 @@
 //! | [`access`], [`finalizers`], [`key`] | access modes, lists of finalizers, names |
 //! | [`provision`] | claims to volumes, and the end of volumes |
 //! | [`attach`] | VolumeAttachments |
+//! | [`driver_object`] | the driver's CSIDriver object |
+//! | [`capacity`] | CSIStorageCapacity objects |
 //! | [`resize`], [`modify`] | claims that ask for more, or name another VolumeAttributesClass |
 //! | [`migrated`] | volumes and classes of former in-tree plugins |
 //! | [`snapshot`] | VolumeSnapshots and their contents |
-//! | [`snapshots`] | the custom resources of snapshots, and their caches |
+//! | [`group`] | VolumeGroupSnapshots and their contents |
+//! | [`snapshots`] | the custom resources of snapshots and groups, and their caches |
 //! | [`data_source`] | what a claim's volume is to be a copy of |
 //! | [`secrets`] | the Secrets that classes name |
 //! | [`probe`] | `csi-probe`: whether a driver is ready |
@@ -36,11 +39,14 @@ mod arguments;
 mod attach;
 mod cache;
 mod caches;
+mod capacity;
 mod changes;
 mod data_source;
 mod driver;
+mod driver_object;
 mod error;
 mod finalizers;
+mod group;
 mod journal;
 mod key;
 mod lease;

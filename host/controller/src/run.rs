@@ -14,14 +14,18 @@ use volhost_telemetry::Telemetry;
 
 use crate::attach::Attacher;
 use crate::caches::Caches;
+use crate::capacity::Capacities;
 use crate::changes::{Queues, handlers};
 use crate::driver::Driver;
+use crate::driver_object::DriverObject;
 use crate::error::ControllerError;
+use crate::group::{GroupSnapshotter, Grouper};
 use crate::journal::Journal;
 use crate::key::ObjectKey;
 use crate::lease::Election;
 use crate::modify::Modifier;
 use crate::provision::{Deleter, ProvisionOptions, Provisioner};
+use crate::queue::WorkQueue;
 use crate::resize::Resizer;
 use crate::snapshot::{Binder, Snapshotter};
 
@@ -48,7 +52,7 @@ pub(crate) fn run(arguments: ControllerArguments) -> Result<(), ControllerError>
 async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> {
     let stop = stopped_by_signal()?;
     let Some(outcome) = stop.run_until_cancelled(begin(&arguments)).await else { return Ok(()) };
-    let Begun { client, driver, caches, queues, election } = outcome?;
+    let Begun { client, driver, caches, queues, election, namespace } = outcome?;
     let Some(held) = stop.run_until_cancelled(election.acquire()).await else { return Ok(()) };
 
     let (journal, mut requests) = Journal::new();
@@ -64,6 +68,7 @@ async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> 
             metadata: arguments.extra_create_metadata,
             strict_topology: arguments.strict_topology,
         },
+        Arc::clone(&queues.capacities),
     ));
     for key in provisioner.resume(held.entries()) {
         queues.claims.add(key);
@@ -77,7 +82,17 @@ async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> 
     let metadata = arguments.extra_create_metadata;
     let snapshotter = Snapshotter::new(client.clone(), Arc::clone(&driver), caches.clone(), events.clone(), metadata);
     let snapshotter = Arc::new(snapshotter);
+    let grouper = Arc::new(Grouper::new(client.clone(), Arc::clone(&driver), caches.clone(), events.clone()));
+    let group_snapshotter =
+        Arc::new(GroupSnapshotter::new(client.clone(), Arc::clone(&driver), caches.clone(), events.clone()));
+    let object = Arc::new(DriverObject::new(client.clone(), Arc::clone(&driver), caches.clone()));
+    queues.driver_object.add(driver.name().to_owned());
+    let capacities =
+        Capacities::new(client.clone(), Arc::clone(&driver), caches.clone(), namespace, Arc::clone(&queues.capacities));
+    let capacities = Arc::new(capacities);
     let changes = Arc::new(Changes { resizer, modifier: Modifier::new(client, driver, caches, events) });
+    let HumanDuration(poll_interval) = arguments.poll_interval;
+    let (places, attachments) = (Arc::clone(&queues.places), Arc::clone(&queues.attachments));
 
     let workers = arguments.workers;
     let snapshots = async {
@@ -91,6 +106,14 @@ async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> 
             }),
             queues.contents.run(workers, stop.clone(), |name| {
                 let snapshotter = Arc::clone(&snapshotter);
+                async move { snapshotter.work(&name).await }
+            }),
+            queues.groups.run(workers, stop.clone(), |key| {
+                let grouper = Arc::clone(&grouper);
+                async move { grouper.work(&key).await }
+            }),
+            queues.group_contents.run(workers, stop.clone(), |name| {
+                let snapshotter = Arc::clone(&group_snapshotter);
                 async move { snapshotter.work(&name).await }
             }),
         );
@@ -113,6 +136,16 @@ async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> 
                 let changes = Arc::clone(&changes);
                 async move { changes.work(&key).await }
             }),
+            queues.driver_object.run(1, stop.clone(), |_| {
+                let object = Arc::clone(&object);
+                async move { object.work().await }
+            }),
+            queues.capacities.run(workers, stop.clone(), |place| {
+                let capacities = Arc::clone(&capacities);
+                async move { capacities.work(&place).await }
+            }),
+            capacities.survey(&places, poll_interval, &stop),
+            reconcile(&attacher, &attachments, poll_interval, &stop),
             snapshots,
         );
     };
@@ -137,12 +170,29 @@ async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> 
     }
 }
 
+/// Attaches again what the driver has lost, until `stop` is cancelled.
+async fn reconcile(attacher: &Attacher, attachments: &WorkQueue<String>, interval: Duration, stop: &CancellationToken) {
+    if !attacher.lists() {
+        return;
+    }
+    let again = async {
+        loop {
+            tokio::time::sleep(interval).await;
+            for name in attacher.find_lost().await {
+                attachments.add(name);
+            }
+        }
+    };
+    let _: Option<()> = stop.run_until_cancelled(again).await;
+}
+
 struct Begun {
     client: Client,
     driver: Arc<Driver>,
     caches: Caches,
     queues: Queues,
     election: Election,
+    namespace: String,
 }
 
 /// What every replica does, whether it leads or not.
@@ -154,12 +204,13 @@ async fn begin(arguments: &ControllerArguments) -> Result<Begun, ControllerError
     let agent = format!("volhost-controller/{} ({})", env!("CARGO_PKG_VERSION"), driver.name());
     let client = volhost_cluster_client::connect(config, &agent)?;
     let (queues, known) = (Queues::default(), Arc::new(OnceLock::new()));
-    let caches = Caches::start(&client, &driver, handlers(&queues, &known));
+    let caches = Caches::start(&client, &driver, &namespace, handlers(&queues, &known, driver.name()));
     // Nothing is worked on before.
     drop(known.set(caches.clone()));
     if !caches.wait_ready().await {
         return Err(ControllerError::Watch);
     }
+    DriverObject::check(&driver, &caches)?;
     // Containers of one machine have the same host name and the same process id.
     let unique = std::fs::read_to_string(RANDOM_UUID).map_err(ControllerError::Random)?;
     let identity = format!("{}_{}", volhost_config::host_name()?, unique.trim());
@@ -168,7 +219,7 @@ async fn begin(arguments: &ControllerArguments) -> Result<Begun, ControllerError
     let HumanDuration(duration) = arguments.lease_duration;
     info!(driver = driver.name(), identity, lease, namespace, "waiting for the Lease");
     let election = Election::new(client.clone(), &namespace, lease, identity, duration);
-    Ok(Begun { client, driver, caches, queues, election })
+    Ok(Begun { client, driver, caches, queues, election, namespace })
 }
 
 fn stopped_by_signal() -> Result<CancellationToken, ControllerError> {

@@ -42,6 +42,8 @@ pub(crate) const SNAPSHOTTER: SecretParameter = SecretParameter { name: "snapsho
 /// For `ListSnapshots` and `GetSnapshot`.
 pub(crate) const SNAPSHOTTER_LIST: SecretParameter =
     SecretParameter { name: "snapshotter-list-secret", deprecated: None };
+/// For the calls for groups of snapshots.
+const GROUP_SNAPSHOTTER: SecretParameter = SecretParameter { name: "group-snapshotter-secret", deprecated: None };
 /// Where none of the others is named.
 const DEFAULT: SecretParameter = SecretParameter { name: "secret", deprecated: None };
 
@@ -159,6 +161,23 @@ pub(crate) fn of_snapshot(
         chosen = Some(("volumesnapshot.name".to_owned(), name.to_owned()));
     }
     filled(templates, values, chosen).map(Some)
+}
+
+/// The Secret that the class of a group of snapshots names, if any. `group`: its namespace and name.
+///
+/// # Errors
+/// [`SecretError`], without reading the Secret.
+pub(crate) fn of_group(
+    parameters: &BTreeMap<String, String>,
+    content: &str,
+    (namespace, name): (&str, &str),
+) -> Result<Option<SecretReference>, SecretError> {
+    let Some(templates) = templates(GROUP_SNAPSHOTTER, parameters)? else { return Ok(None) };
+    let values = HashMap::from([
+        ("volumegroupsnapshotcontent.name".to_owned(), content.to_owned()),
+        ("volumegroupsnapshot.namespace".to_owned(), namespace.to_owned()),
+    ]);
+    filled(templates, values, [("volumegroupsnapshot.name".to_owned(), name.to_owned())]).map(Some)
 }
 
 /// The Secret of these templates, for its name and its namespace. `chosen`: what the author of the

@@ -6,6 +6,7 @@ use tonic::{Request, Response, Status};
 use volhost_runtime::Capability;
 
 use crate::driver::ServedPlugin;
+use crate::driver_object::MANIFEST_KEY;
 use volhost_proto::csi::identity_server::Identity;
 use volhost_proto::csi::plugin_capability::service::Type as Service;
 use volhost_proto::csi::plugin_capability::volume_expansion::Type as Expansion;
@@ -27,8 +28,13 @@ impl Identity for IdentityService {
     ) -> Result<Response<GetPluginInfoResponse>, Status> {
         let info = self.0.plugin.info();
         let version = if info.version.is_empty() { env!("CARGO_PKG_VERSION") } else { &info.version };
-        let manifest =
-            [("volhost", env!("CARGO_PKG_VERSION")), ("plugin", info.name.as_str()), ("sha256", &info.digest)];
+        let object = self.0.driver_object();
+        let manifest = [
+            ("volhost", env!("CARGO_PKG_VERSION")),
+            ("plugin", info.name.as_str()),
+            ("sha256", &info.digest),
+            (MANIFEST_KEY, &object),
+        ];
         Ok(Response::new(GetPluginInfoResponse {
             name: self.0.name.clone(),
             vendor_version: version.to_owned(),

@@ -24,6 +24,7 @@
 //! | `records`, `node_records`, `publish_records` | the records on disk |
 //! | `in_flight` | one call a volume |
 //! | `check`, `refusal` | checks of requests, and the gRPC codes of errors |
+//! | `driver_object` | what the CSIDriver object of a cluster has to say |
 //! | `registration` | the kubelet's registration, without a sidecar |
 //! | `serve` | sockets |
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ mod check;
 mod controller;
 mod dead;
 mod driver;
+mod driver_object;
 mod figures;
 mod group_controller;
 mod groups;

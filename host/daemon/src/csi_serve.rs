@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use volhost_config::CsiServeArguments;
+use volhost_config::{CsiEndpoint, CsiServeArguments};
 use volhost_csi_driver::{DriverOptions, ServedPlugin, Sockets, serve};
 use volhost_kernel::Kernel;
 use volhost_model::duration::HumanDuration;
@@ -16,6 +16,11 @@ use volhost_runtime::{Compiler, Limits, Runtime, RuntimeConfig, Signatures};
 use volhost_telemetry::Telemetry;
 
 use super::error::DaemonError;
+
+/// The kubelet's folder of drivers' sockets, below its own.
+const DRIVERS_DIR: &str = "plugins";
+/// The folder where a kubelet finds registration sockets, below its own.
+const REGISTRATION_DIR: &str = "plugins_registry";
 
 /// Serves the plugin until SIGTERM or SIGINT. Volumes stay as they are.
 ///
@@ -49,6 +54,7 @@ pub(super) fn run(arguments: CsiServeArguments) -> Result<(), DaemonError> {
     )?
     .trusting(signatures);
     let plugin = runtime.load(&arguments.plugin)?;
+    let kubelet_dir = absolute(&arguments.kubelet_dir)?;
     let HumanDuration(plugin_time) = arguments.plugin_cpu_time;
     let driver = ServedPlugin::start(DriverOptions {
         plugin,
@@ -56,7 +62,7 @@ pub(super) fn run(arguments: CsiServeArguments) -> Result<(), DaemonError> {
         name: arguments.driver_name,
         node_id,
         topology: arguments.topology.into_iter().map(|label| (label.key, label.value)).collect(),
-        co_folder: absolute(&arguments.kubelet_dir)?,
+        co_folder: kubelet_dir.clone(),
         state_dir: absolute(&arguments.state_dir)?,
         attach: arguments.enable_attach,
         any_node: arguments.any_node,
@@ -65,8 +71,13 @@ pub(super) fn run(arguments: CsiServeArguments) -> Result<(), DaemonError> {
         launcher: Launcher::this_program(),
     })?;
     let sockets = Sockets {
-        endpoint: arguments.endpoint.path().to_owned(),
-        registration_dir: arguments.registration_dir,
+        endpoint: match arguments.endpoint {
+            Some(endpoint) => endpoint.path().to_owned(),
+            None => below_kubelet(&kubelet_dir, driver.name())?,
+        },
+        registration_dir: arguments
+            .registration_dir
+            .or_else(|| arguments.kubernetes.then(|| kubelet_dir.join(REGISTRATION_DIR))),
         kubelet_registration_path: arguments.kubelet_registration_path,
     };
     // One thread for everything that waits; each call has a thread of its own that may block.
@@ -106,6 +117,13 @@ async fn until_signal(driver: Arc<ServedPlugin>, sockets: Sockets) -> Result<(),
         async move { stop.cancelled().await }
     };
     Ok(serve(driver, sockets, ready, stopped).await?)
+}
+
+/// The socket of a driver where kubelets have the sockets of all drivers.
+fn below_kubelet(kubelet_dir: &Path, driver: &str) -> Result<PathBuf, DaemonError> {
+    let path = kubelet_dir.join(DRIVERS_DIR).join(driver).join("csi.sock");
+    let endpoint: CsiEndpoint = path.display().to_string().parse()?;
+    Ok(endpoint.path().to_owned())
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, DaemonError> {

@@ -53,6 +53,9 @@ pub(super) enum DaemonError {
     /// The plugin cannot be loaded.
     #[error(transparent)]
     Plugin(#[from] LoadError),
+    /// The driver's socket has no place below the kubelet's folder.
+    #[error("--kubelet-dir: the driver's socket below it cannot be used: {0}; give --endpoint")]
+    KubeletDir(#[from] volhost_config::CsiEndpointError),
     /// The plugin cannot be a CSI driver.
     #[error(transparent)]
     Driver(Box<volhost_csi_driver::DriverStartError>),
@@ -83,7 +86,7 @@ impl DaemonError {
     /// The program's exit code.
     pub(super) const fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) => USAGE,
+            Self::Config(_) | Self::KubeletDir(_) => USAGE,
             _ => FAILED,
         }
     }

@@ -145,11 +145,11 @@ impl Demo {
 
     /// The process that serves the driver on the node.
     fn driver(&self) -> Option<u32> {
-        let registered = self.cluster.kubelet().join("plugins/loop.volhost.io/csi.sock").display().to_string();
+        let served = format!("--kubelet-dir={}", self.cluster.kubelet().display());
         let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let is_driver = |process: &u32| {
             let command = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-            command.split(|byte| *byte == 0).any(|word| word.ends_with(registered.as_bytes()))
+            command.split(|byte| *byte == 0).any(|word| word == served.as_bytes())
         };
         processes.filter_map(|process| process.file_name().to_str()?.parse().ok()).find(is_driver)
     }

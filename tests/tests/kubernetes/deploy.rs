@@ -1,8 +1,6 @@
 //! The manifests in `deploy/csi`, `deploy/csi-snapshots` and `deploy/csi-group-snapshots`, on a real API server that checks
 //! permissions.
 
-use std::fs;
-
 use serde_json::{Value, json};
 use volhost_tests::cluster::Cluster;
 
@@ -11,26 +9,6 @@ use crate::controllers::{NAMESPACE, deploy};
 /// A call to the API server: group, resource with its subresource, verb, and a namespace for one
 /// that is in a Role.
 type ApiCall = (String, String, String, Option<&'static str>);
-
-/// What upstream says that the snapshotter calls.
-fn calls_of_snapshotter(cluster: &Cluster) -> Vec<ApiCall> {
-    let mut calls = Vec::new();
-    let text = fs::read_to_string(cluster.manifests().join("rbac/snapshotter.yaml")).unwrap();
-    let roles: Vec<Option<Value>> = serde_saphyr::from_multiple(&text).unwrap();
-    for role in roles.into_iter().flatten() {
-        let namespace = (role["kind"] == "Role").then_some(NAMESPACE);
-        for rule in role["rules"].as_array().into_iter().flatten() {
-            let words = |field: &str| -> Vec<String> { serde_json::from_value(rule[field].clone()).unwrap() };
-            for (group, resource) in words("apiGroups")
-                .iter()
-                .flat_map(|group| words("resources").into_iter().map(move |resource| (group.clone(), resource)))
-            {
-                calls.extend(words("verbs").into_iter().map(|verb| (group.clone(), resource.clone(), verb, namespace)));
-            }
-        }
-    }
-    calls
-}
 
 /// Asks the API server which of these calls the account may make.
 fn allowed(cluster: &Cluster, account: &str, calls: &[ApiCall]) -> Vec<bool> {
@@ -57,7 +35,7 @@ fn allowed(cluster: &Cluster, account: &str, calls: &[ApiCall]) -> Vec<bool> {
 }
 
 #[test]
-fn the_manifests_are_accepted_and_permit_what_the_snapshotter_calls_and_not_much_more() {
+fn the_manifests_are_accepted_and_permit_not_much_more_than_what_is_called() {
     let cluster = Cluster::shared();
     // A cluster without custom resources, and then one with them.
     for more in ["--dry-run=none", "--dry-run=server"] {
@@ -69,12 +47,6 @@ fn the_manifests_are_accepted_and_permit_what_the_snapshotter_calls_and_not_much
         deploy(&cluster, "csi-group-snapshots", &[more]);
     }
 
-    let calls = calls_of_snapshotter(&cluster);
-    assert!(calls.len() > 20, "{calls:?}");
-    let answers = allowed(&cluster, "volhost-csi-controller", &calls);
-    let refused: Vec<_> = calls.iter().zip(answers).filter(|(_, allowed)| !allowed).map(|(call, _)| call).collect();
-    assert!(refused.is_empty(), "{refused:?}");
-
     let call = |group: &str, resource: &str, verb: &str| -> ApiCall {
         (group.to_owned(), resource.to_owned(), verb.to_owned(), Some(NAMESPACE))
     };
@@ -84,12 +56,15 @@ fn the_manifests_are_accepted_and_permit_what_the_snapshotter_calls_and_not_much
         call("", "nodes", "patch"),
         call("rbac.authorization.k8s.io", "clusterroles", "create"),
         call("storage.k8s.io", "volumeattachments", "create"),
+        // That of its own driver alone, by name.
+        call("storage.k8s.io", "csidrivers", "create"),
+        call("storage.k8s.io", "csidrivers", "delete"),
     ];
     assert!(!allowed(&cluster, "volhost-csi-controller", &too_much).contains(&true));
     // The driver on a node calls no API server.
     let node = [
-        too_much,
-        [
+        &too_much[..],
+        &[
             call("", "pods", "list"),
             call("", "persistentvolumes", "get"),
             call("storage.k8s.io", "csinodes", "get"),

@@ -9,14 +9,19 @@
     reason = "tests may panic"
 )]
 
+mod capacity;
 mod controller;
 mod controllers;
 mod demo;
 mod deploy;
+mod driver_object;
+mod groups;
 mod kit;
 mod migrated;
 mod node_agent;
 mod proxy;
+mod reconcile;
+mod scale;
 mod snapshots;
 mod storage;
 mod supervised;

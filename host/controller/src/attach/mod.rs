@@ -5,6 +5,9 @@
 //!  deleted    --> ControllerUnpublishVolume --> finalizer removed --> gone
 //! ```
 //!
+//! A driver that lists where its volumes are attached is asked from time to time. An attachment that
+//! is reported as attached is attached again if the driver lists its volume without the node.
+//!
 //! # Guarantees
 //! - The attachment and its PersistentVolume, if it has one, have a finalizer before the driver is called: neither is gone
 //!   while the driver may still have the volume attached.
@@ -12,9 +15,11 @@
 //!   whose outcome is unknown may have attached it.
 
 mod failure;
+mod listed;
 mod status;
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeSpec};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -30,6 +35,7 @@ use crate::finalizers::{self, FIELD_MANAGER};
 use crate::migrated;
 use crate::secrets::read as read_secret;
 use failure::AttachError;
+use listed::ListedVolumes;
 
 /// The annotation with the node's id as the driver knows it: the CSINode may be gone when the
 /// volume is detached.
@@ -52,13 +58,15 @@ pub(crate) struct Attacher {
     driver: Arc<Driver>,
     caches: Caches,
     finalizer: String,
+    /// Attachments that the driver did not list, until they are attached again.
+    lost: Mutex<HashSet<String>>,
 }
 
 impl Attacher {
     /// An attacher.
     pub(crate) fn new(client: Client, driver: Arc<Driver>, caches: Caches) -> Self {
         let finalizer = finalizers::of_attachments(driver.name());
-        Self { client, driver, caches, finalizer }
+        Self { client, driver, caches, finalizer, lost: Mutex::default() }
     }
 
     /// Whether the attachment is one of this driver.
@@ -68,21 +76,87 @@ impl Attacher {
 
     /// Works on an attachment. Returns whether nothing is left to do.
     pub(crate) async fn work(&self, name: &str) -> bool {
-        let Some(attachment) = self.caches.attachment(name).filter(|found| self.is_ours(found)) else { return true };
+        let Some(attachment) = self.caches.attachment(name).filter(|found| self.is_ours(found)) else {
+            self.lost().remove(name);
+            return true;
+        };
         let is_deleted = attachment.metadata.deletion_timestamp.is_some();
         let is_attached = attachment.status.as_ref().is_some_and(|status| status.attached);
         let worked = match (is_deleted, is_attached) {
             (true, _) if !finalizers::has(&attachment.metadata, &self.finalizer) => return true,
-            (false, true) => return true,
+            (false, true) if !self.lost().contains(name) => return true,
             (true, _) => self.detach(name, &attachment).await,
-            (false, false) => self.attach(name, &attachment).await,
+            (false, _) => self.attach(name, &attachment).await,
         };
-        let Err(error) = worked else { return true };
+        let Err(error) = worked else {
+            self.lost().remove(name);
+            return true;
+        };
         warn!(attachment = name, node = attachment.spec.node_name, "{error}");
         if let Err(unsaid) = self.patch_status(&attachment, &status::failed(&attachment, is_deleted, &error)).await {
             warn!(attachment = name, "the error is not in the attachment's status: {unsaid}");
         }
         false
+    }
+
+    /// Whether the driver can say where its volumes are attached.
+    pub(crate) fn lists(&self) -> bool {
+        [Can::PublishUnpublishVolume, Can::ListVolumes, Can::ListVolumesPublishedNodes]
+            .into_iter()
+            .all(|what| self.driver.can(what))
+    }
+
+    /// Compares the attachments with the driver's list. Returns those that are to be attached again.
+    pub(crate) async fn find_lost(&self) -> Vec<String> {
+        // Those that come while the driver is asked need not be in its list.
+        let known: Vec<_> = self.caches.attachments().into_iter().filter(|one| self.is_listed(one)).collect();
+        if known.is_empty() {
+            return Vec::new();
+        }
+        let listed = match ListedVolumes::ask(&self.driver).await {
+            Ok(listed) => listed,
+            Err(error) => {
+                warn!("it is not known which volumes are attached: {error}");
+                return Vec::new();
+            }
+        };
+        let mut found = Vec::new();
+        for attachment in known {
+            let name = attachment.metadata.name.clone().unwrap_or_default();
+            let node_id = attachment.metadata.annotations.as_ref().and_then(|all| all.get(NODE_ID));
+            let (Some(node_id), Ok(volume)) = (node_id, self.volume(&attachment)) else { continue };
+            let is_same = self.caches.attachment(&name).is_some_and(|now| now.metadata == attachment.metadata);
+            if !is_same || !listed.lacks(&volume.csi.volume_handle, node_id) {
+                continue;
+            }
+            warn!(
+                attachment = name,
+                node = attachment.spec.node_name,
+                volume = volume.name,
+                "the driver does not list the volume as attached any more; it is attached again"
+            );
+            self.lost().insert(name.clone());
+            found.push(name);
+        }
+        found
+    }
+
+    /// Whether the driver's list has to have this attachment. Volumes of former in-tree plugins have
+    /// handles that a driver may list in another form.
+    fn is_listed(&self, attachment: &VolumeAttachment) -> bool {
+        let volume = attachment.spec.source.persistent_volume_name.as_deref();
+        let has_handle = |name| {
+            let volume = self.caches.volume(name);
+            volume.is_some_and(|volume| volume.spec.as_ref().is_some_and(|spec| spec.csi.is_some()))
+        };
+        self.is_ours(attachment)
+            && attachment.metadata.deletion_timestamp.is_none()
+            && attachment.status.as_ref().is_some_and(|status| status.attached)
+            && volume.is_some_and(has_handle)
+    }
+
+    fn lost(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn attach(&self, name: &str, attachment: &VolumeAttachment) -> Result<(), AttachError> {

@@ -34,14 +34,17 @@ pub(crate) use attributes::{AttributesError, attributes};
 pub(crate) use delete::Deleter;
 use failure::ProvisionError;
 pub(crate) use request::ProvisionOptions;
+pub(crate) use topology::segments;
 
 use crate::caches::Caches;
+use crate::capacity::Place;
 use crate::data_source::{self, SourceKind};
 use crate::driver::{CallOutcome, Can, Driver, outcome};
 use crate::finalizers::{self, FIELD_MANAGER};
 use crate::journal::{Entries, Journal, essence};
 use crate::key::ObjectKey;
 use crate::migrated;
+use crate::queue::WorkQueue;
 use crate::secrets;
 use volhost_cluster_client::Events;
 use volhost_csi_translation::{Migration, class_to_csi};
@@ -66,6 +69,7 @@ pub(crate) struct Provisioner {
     journal: Journal,
     events: Events,
     options: ProvisionOptions,
+    capacities: Arc<WorkQueue<Place>>,
     begun: Mutex<BTreeMap<String, Begun>>,
     /// Claims whose PersistentVolume was written and may not be in the cache yet.
     written: Mutex<HashSet<String>>,
@@ -82,7 +86,7 @@ enum After {
 }
 
 impl Provisioner {
-    /// A provisioner.
+    /// A provisioner. `capacities`: where the driver is asked again for its capacity.
     pub(crate) fn new(
         client: Client,
         driver: Arc<Driver>,
@@ -90,9 +94,10 @@ impl Provisioner {
         journal: Journal,
         events: Events,
         options: ProvisionOptions,
+        capacities: Arc<WorkQueue<Place>>,
     ) -> Self {
         let (begun, written) = (Mutex::default(), Mutex::default());
-        Self { client, driver, caches, journal, events, options, begun, written }
+        Self { client, driver, caches, journal, events, options, capacities, begun, written }
     }
 
     /// Continues what an earlier leader began. Returns the claims.
@@ -293,6 +298,14 @@ impl Provisioner {
         }
         let call = self.driver.request(prepared.request.clone());
         let answer = self.driver.client().create_volume(call).await.map_err(|status| {
+            if outcome(&status) == CallOutcome::Exhausted {
+                // The scheduler is to know it before it chooses again.
+                let asked = prepared.request.accessibility_requirements.as_ref();
+                let first = asked.and_then(|asked| asked.preferred.first());
+                let reachable: Vec<_> =
+                    first.map(|one| one.segments.clone().into_iter().collect()).into_iter().collect();
+                self.capacities.add_known(|place| place.has(&reachable));
+            }
             let after = match outcome(&status) {
                 CallOutcome::Unknown => After::Unchanged,
                 CallOutcome::Exhausted if self.driver.has_topology() && node.is_some() => After::Reschedule,

@@ -117,6 +117,15 @@ fn any_keys(caches: &Caches, driver: &str) -> Option<Vec<String>> {
     caches.csi_nodes().iter().find_map(|csi_node| keys(csi_node, driver))
 }
 
+/// The topology segments of the driver: those of the nodes where it has registered.
+pub(crate) fn segments(caches: &Caches, driver: &str) -> BTreeSet<Term> {
+    let segment = |csi_node: &CSINode| {
+        let node = caches.node(csi_node.metadata.name.as_deref()?)?;
+        term(node.metadata.labels.as_ref(), &keys(csi_node, driver)?)
+    };
+    caches.csi_nodes().iter().filter_map(|csi_node| segment(csi_node)).collect()
+}
+
 fn term(labels: Option<&Term>, keys: &[String]) -> Option<Term> {
     keys.iter().map(|key| Some((key.clone(), labels?.get(key)?.clone()))).collect()
 }

@@ -60,7 +60,7 @@ pub(super) async fn release(
 }
 
 /// Whether a volume may be being made of the snapshot.
-pub(super) fn is_restored(caches: &Caches, snapshot: &VolumeSnapshot) -> bool {
+pub(crate) fn is_restored(caches: &Caches, snapshot: &VolumeSnapshot) -> bool {
     let meta = &snapshot.metadata;
     caches.has_claim(|claim| {
         let is_bound = claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");

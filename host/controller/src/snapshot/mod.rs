@@ -18,7 +18,7 @@
 //!   policy is `Delete`, and no snapshot that is not deleted is bound to it.
 //! - Names, finalizers and annotations are upstream's: either goes on with what the other began.
 //!
-//! Snapshots of other drivers, and those of groups, are left alone.
+//! Snapshots of other drivers are left alone, and those of groups: see [`crate::group`].
 
 mod binder;
 mod claims;
@@ -31,7 +31,8 @@ mod snapshotter;
 mod status;
 
 pub(crate) use binder::Binder;
-pub(crate) use names::BEING_CREATED;
+pub(crate) use claims::is_restored;
+pub(crate) use names::{BEING_CREATED, GROUP_HANDLE, IN_GROUP};
 pub(crate) use plan::content_name;
 pub(crate) use snapshotter::{Snapshotter, snapshot_of};
 

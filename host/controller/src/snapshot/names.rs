@@ -5,8 +5,8 @@
 pub(super) const AS_SOURCE: &str = "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection";
 /// Keeps a snapshot until its content, which is to be deleted with it, is gone.
 pub(super) const BOUND: &str = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection";
-/// Keeps a snapshot while its group exists. Another program works on groups.
-pub(super) const IN_GROUP: &str = "snapshot.storage.kubernetes.io/volumesnapshot-in-group-protection";
+/// Keeps a snapshot while its group exists.
+pub(crate) const IN_GROUP: &str = "snapshot.storage.kubernetes.io/volumesnapshot-in-group-protection";
 /// Keeps a content until the driver's snapshot is deleted.
 pub(super) const CONTENT_BOUND: &str = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
 /// Keeps a claim while a snapshot is taken of it.
@@ -22,7 +22,7 @@ pub(super) const SECRET_NAME: &str = "snapshot.storage.kubernetes.io/deletion-se
 /// The Secret's namespace.
 pub(super) const SECRET_NAMESPACE: &str = "snapshot.storage.kubernetes.io/deletion-secret-namespace";
 /// On the content of a snapshot in a group.
-pub(super) const GROUP_HANDLE: &str = "groupsnapshot.storage.k8s.io/volumeGroupSnapshotHandle";
+pub(crate) const GROUP_HANDLE: &str = "groupsnapshot.storage.k8s.io/volumeGroupSnapshotHandle";
 /// On the class for snapshots that name none: `true`.
 pub(super) const IS_DEFAULT: &str = "snapshot.storage.kubernetes.io/is-default-class";
 

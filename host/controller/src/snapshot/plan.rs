@@ -37,7 +37,7 @@ pub(super) fn owner(
     }
 }
 
-/// Whether it is a part of a group, which another program works on.
+/// Whether it is a part of a group.
 fn is_in_group(snapshot: &VolumeSnapshot) -> bool {
     let by_status = snapshot.status.get().is_ok_and(|status| status.volume_group_snapshot_name.is_some());
     let owners = snapshot.metadata.owner_references.iter().flatten();

@@ -1,6 +1,5 @@
 //! The custom resources of snapshots (`snapshot.storage.k8s.io/v1`): the fields that are used.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -48,25 +47,26 @@ pub(crate) struct VolumeSnapshotClass {
     parameters: Lenient<BTreeMap<String, String>>,
 }
 
+/// The names of a custom resource.
 macro_rules! resource {
-    ($type:ident, $plural:literal, $scope:ty) => {
-        impl Resource for $type {
+    ($type:ident, $plural:literal, $scope:ty, $group:expr, $version:expr) => {
+        impl kube::Resource for $type {
             type DynamicType = ();
             type Scope = $scope;
 
-            fn kind(&(): &()) -> Cow<'_, str> {
+            fn kind(&(): &()) -> std::borrow::Cow<'_, str> {
                 stringify!($type).into()
             }
 
-            fn group(&(): &()) -> Cow<'_, str> {
-                SNAPSHOT_GROUP.into()
+            fn group(&(): &()) -> std::borrow::Cow<'_, str> {
+                $group.into()
             }
 
-            fn version(&(): &()) -> Cow<'_, str> {
-                VERSION.into()
+            fn version(&(): &()) -> std::borrow::Cow<'_, str> {
+                $version.into()
             }
 
-            fn plural(&(): &()) -> Cow<'_, str> {
+            fn plural(&(): &()) -> std::borrow::Cow<'_, str> {
                 $plural.into()
             }
 
@@ -80,10 +80,11 @@ macro_rules! resource {
         }
     };
 }
+pub(super) use resource;
 
-resource!(VolumeSnapshot, "volumesnapshots", NamespaceResourceScope);
-resource!(VolumeSnapshotContent, "volumesnapshotcontents", ClusterResourceScope);
-resource!(VolumeSnapshotClass, "volumesnapshotclasses", ClusterResourceScope);
+resource!(VolumeSnapshot, "volumesnapshots", NamespaceResourceScope, SNAPSHOT_GROUP, VERSION);
+resource!(VolumeSnapshotContent, "volumesnapshotcontents", ClusterResourceScope, SNAPSHOT_GROUP, VERSION);
+resource!(VolumeSnapshotClass, "volumesnapshotclasses", ClusterResourceScope, SNAPSHOT_GROUP, VERSION);
 
 /// The names of the definitions of these resources.
 pub(crate) const DEFINITIONS: [&str; 3] = [
@@ -249,7 +250,8 @@ impl VolumeSnapshotClass {
 }
 
 impl Unreadable {
-    fn new(kind: &'static str, part: &'static str, reason: &str) -> Self {
+    /// Why this part of an object of this kind cannot be read.
+    pub(super) fn new(kind: &'static str, part: &'static str, reason: &str) -> Self {
         Self { kind, part, reason: reason.to_owned() }
     }
 }
