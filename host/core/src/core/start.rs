@@ -77,6 +77,7 @@ impl Core {
             return;
         }
         let mount = Mount {
+            at_folder: false,
             state: MountState::ABSENT,
             intact: false,
             leaving: false,
