@@ -9,6 +9,7 @@
     reason = "tests may panic"
 )]
 
+mod adopted;
 mod controller;
 mod controllers;
 mod demo;
