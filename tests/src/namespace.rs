@@ -69,8 +69,26 @@ impl MountNamespace {
     /// # Panics
     /// When the keeper is gone.
     pub fn mounts_below(&self, folder: &Path) -> Vec<MountLine> {
-        let text = std::fs::read_to_string(format!("/proc/{}/mountinfo", self.keeper.id())).expect("the keeper lives");
+        let text = self.mountinfo();
         text.lines().filter_map(MountLine::parse).filter(|mount| mount.point.starts_with(folder)).collect()
+    }
+
+    /// The ids of the mounts inside that lie below this folder, and their points: equal before and
+    /// after only if nothing was unmounted.
+    ///
+    /// # Panics
+    /// When the keeper is gone.
+    pub fn mount_ids_below(&self, folder: &Path) -> Vec<(u64, PathBuf)> {
+        let text = self.mountinfo();
+        let ids = text.lines().filter_map(|line| {
+            let point = MountLine::parse(line)?.point;
+            Some((line.split(' ').next()?.parse().ok()?, point))
+        });
+        ids.filter(|(_, point)| point.starts_with(folder)).collect()
+    }
+
+    fn mountinfo(&self) -> String {
+        std::fs::read_to_string(format!("/proc/{}/mountinfo", self.keeper.id())).expect("the keeper lives")
     }
 }
 

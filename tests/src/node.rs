@@ -205,12 +205,20 @@ impl Node {
 
     /// The folder of a pod's volume, as the node names it.
     pub fn volume_inside(&self, uid: &str, plugin: &str, name: &str) -> PathBuf {
-        self.root().join("pods").join(uid).join("volumes").join(plugin).join(name)
+        let folder = self.root().join("pods").join(uid).join("volumes").join(plugin).join(name);
+        // The kubelet's layout.
+        if plugin == "kubernetes.io~csi" { folder.join("mount") } else { folder }
     }
 
     /// The mounts of pods' volumes.
     pub fn pod_mounts(&self) -> Vec<MountLine> {
         self.namespace.mounts_below(&self.root().join("pods"))
+    }
+
+    /// The ids and points of the mounts below this folder: equal before and after only if nothing
+    /// was unmounted.
+    pub fn mount_ids_below(&self, folder: &Path) -> Vec<(u64, PathBuf)> {
+        self.namespace.mount_ids_below(folder)
     }
 
     /// Every mount below the node's folder.

@@ -11,6 +11,7 @@ use volhost_config::{
 };
 use volhost_model::duration::HumanDuration;
 
+use super::adopt::AdoptArguments;
 use super::apply::ApplyArguments;
 use super::conformance::ConformanceArguments;
 use super::debug::DebugCommand;
@@ -56,6 +57,7 @@ Act:
   drain          Unmount every volume of the node
   uncordon       End a drain: mount volumes again
   force-unmount  Detach a volume whose storage does not answer (lazy unmount)
+  adopt          Take over a kubelet's root folder with its volumes; needs no daemon
   volume         Create, mount and remove named volumes, for programs without a pod
   attachments    Act as the controller that attaches volumes to this node
 
@@ -202,6 +204,11 @@ pub(super) enum Command {
         after_help = "For the volume of a pod that is gone, if it cannot be unmounted, and for a volume that hangs while it is mounted. An event reports it. The kernel releases the file system with its last user."
     )]
     ForceUnmount(ForceUnmountArguments),
+    /// Take over a kubelet's root folder with its volumes; needs no daemon
+    #[command(
+        after_help = "Prints what it found and what becomes of each: `adopt` (`volhost run` keeps it for its pod), `clean` (a mark of the kubelet's, removed), `leave` (it stays as it is), `blocks` (nothing is adopted while it is there). Asks before it changes anything. Unmounts nothing and deletes no data: `volhost run` unmounts the volumes of pods that are gone, once every source of pods has been read. The kubelet has to be stopped, its containers may run.\n\nExamples:\n  volhost adopt --kubelet-root /var/lib/kubelet --dry-run\n  volhost adopt --kubelet-root /var/lib/kubelet --yes\n  volhost run --root-dir /var/lib/kubelet --kubernetes"
+    )]
+    Adopt(AdoptArguments),
     /// Create, mount and remove named volumes, for programs without a pod
     #[command(
         after_help = "The daemon runs with --provision.\n\nExamples:\n  volhost volume create data -o plugin=loop -o size=1Gi\n  volhost volume mount data\n  volhost volume umount data\n  volhost volume rm data"

@@ -11,10 +11,12 @@
 //! | [`columns`], [`table`], [`text`], [`format`] | what is printed |
 //! | [`reason`] | why something is not as it should be, in a word |
 //! | [`line_edits`] | the lines in which two texts differ |
-//! | [`manifest_file`], [`names`] | files and names as users write them |
+//! | [`manifest_file`], [`names`], [`answer`] | files, names and answers as users write them |
 //! | the others | one command each, named as it is typed |
 #![forbid(unsafe_code)]
 
+mod adopt;
+mod answer;
 mod apply;
 mod arguments;
 mod attachments;
@@ -113,6 +115,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
         Command::Controller(_) | Command::CsiProbe(_) | Command::NodeAgent(_) => {
             return Err(serve::become_controller());
         }
+        Command::Adopt(arguments) => return adopt::run(&arguments, output),
         Command::Completions { shell } => return completions::print(shell, output),
         Command::Man { dir } => return man::write(dir.as_deref(), output),
         Command::Plugin { command } => {
@@ -157,6 +160,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             | Command::Controller(_)
             | Command::CsiProbe(_)
             | Command::NodeAgent(_)
+            | Command::Adopt(_)
             | Command::Completions { .. }
             | Command::Man { .. }
             | Command::Plugin { .. }

@@ -84,6 +84,10 @@ pub(crate) struct Mount {
     pub(crate) spec_name: SpecName,
     /// It is a device, not a file system.
     pub(crate) block: bool,
+    /// It is mounted at the volume's folder itself, as an earlier version did whose plugin's
+    /// volumes are mounted in a folder now.
+    #[serde(default)]
+    pub(crate) at_folder: bool,
     /// The pod's object, as far as known.
     #[serde(with = "crate::shared::option")]
     pub(crate) pod: Option<Arc<Pod>>,

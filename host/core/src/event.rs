@@ -238,6 +238,10 @@ pub struct RecoveredVolume {
     pub spec: Option<Arc<VolumeSpec>>,
     /// The kernel and the record agree that the volume was mounted completely.
     pub intact: bool,
+    /// It is mounted at the volume's folder itself, although its plugin's volumes are mounted in a
+    /// folder: an earlier version did that.
+    #[serde(default)]
+    pub at_folder: bool,
     /// It was attached, or may have been.
     pub attachable: bool,
     /// It was staged, or may have been.

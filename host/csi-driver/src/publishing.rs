@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tracing::warn;
 use volhost_kernel::{Detach, Entry};
 use volhost_model::{Pod, PodUid};
-use volhost_runtime::{Place, PrivateFolder};
+use volhost_runtime::{FolderKind, Place, PrivateFolder};
 
 use crate::check::{shown, volume};
 use crate::driver::{PRIVATE, ServedPlugin};
@@ -292,6 +292,7 @@ impl ServedPlugin {
             root: Arc::clone(&self.state),
             parent: Path::new(PRIVATE).join(name_of(id)),
             name: name_of(target).into(),
+            kind: FolderKind::Apart,
         }
     }
 }

@@ -32,6 +32,7 @@
 pub mod back_off;
 pub mod clock;
 pub mod container_mount;
+pub mod csi_layout;
 pub mod driver_programs;
 pub mod drivers;
 pub mod duration;

@@ -114,7 +114,7 @@ pub use host_calls::{HostCallVerdict, HostCalls};
 pub use limits::{Limits, MOST_MEMORY_BYTES};
 pub use measured::Measured;
 pub use plugin::{Capability, Identified, Plugin, PluginInfo, Publish};
-pub use private::PrivateFolder;
+pub use private::{FolderKind, PrivateFolder};
 pub use progress::{Progress, ProgressStep};
 pub use provisioned::{MadeGroup, MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};
 pub use runtime::{Inspection, Runtime, RuntimeConfig};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use volhost_kernel::{Directory, Durability, ErrorKind, Kernel, KernelError, MountSource};
+use volhost_model::csi_layout::VOLUME_DATA;
 
 /// The mode of the folders above.
 const PARENT_MODE: u32 = 0o750;
@@ -12,6 +13,19 @@ const PARENT_MODE: u32 = 0o750;
 const MODE: u32 = 0o700;
 /// Nor reads a file in it.
 const FILE_MODE: u32 = 0o600;
+
+/// The file with a volume's note, in a folder apart from the mount.
+const NOTE: &str = ".volhost-note";
+
+/// Where a private folder lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FolderKind {
+    /// Apart from the volume's mount: all that is in it is the volume's.
+    Apart,
+    /// Around the volume's mount, as the kubelet has it for CSI drivers: see
+    /// [`volhost_model::csi_layout`]. The note alone is the volume's.
+    AroundMount,
+}
 
 /// Where the private folder of a volume is, or would be.
 #[derive(Debug, Clone)]
@@ -22,6 +36,8 @@ pub struct PrivateFolder {
     pub parent: PathBuf,
     /// Its name there.
     pub name: OsString,
+    /// Whether the volume's mount is in it.
+    pub kind: FolderKind,
 }
 
 impl PrivateFolder {
@@ -34,42 +50,49 @@ impl PrivateFolder {
         kernel.source(&kernel.make_dirs(&parent, Path::new(&self.name), MODE)?)
     }
 
-    /// Puts a file into the folder, at once and whole; the folder is made unless it is there. It
-    /// outlives the process, and on a disk usually the machine.
+    fn note_name(&self) -> &'static OsStr {
+        OsStr::new(match self.kind {
+            FolderKind::Apart => NOTE,
+            FolderKind::AroundMount => VOLUME_DATA,
+        })
+    }
+
+    /// Writes the note, at once and whole; the folder is made unless it is there. The note outlives
+    /// the process, and on a disk usually the machine.
     ///
     /// # Errors
     /// As the kernel says.
-    pub fn write(&self, kernel: &dyn Kernel, name: &OsStr, bytes: &[u8]) -> Result<(), KernelError> {
+    pub fn write_note(&self, kernel: &dyn Kernel, bytes: &[u8]) -> Result<(), KernelError> {
         let parent = kernel.make_dirs(&self.root, &self.parent, PARENT_MODE)?;
-        let folder = kernel.make_dirs(&parent, Path::new(&self.name), MODE)?;
-        kernel.write_atomic(&folder, name, bytes, FILE_MODE, Durability::Process)
+        let mode = if self.kind == FolderKind::Apart { MODE } else { PARENT_MODE };
+        let folder = kernel.make_dirs(&parent, Path::new(&self.name), mode)?;
+        kernel.write_atomic(&folder, self.note_name(), bytes, FILE_MODE, Durability::Process)
     }
 
-    /// Returns what is in a file of the folder; none when there is no such file.
+    /// Returns the note; none when there is none.
     ///
     /// # Errors
     /// As the kernel says; `TooLarge` beyond `limit` bytes.
-    pub fn read(&self, kernel: &dyn Kernel, name: &OsStr, limit: usize) -> Result<Option<Vec<u8>>, KernelError> {
+    pub fn read_note(&self, kernel: &dyn Kernel, limit: usize) -> Result<Option<Vec<u8>>, KernelError> {
         match kernel.walk(&self.root, &self.parent.join(&self.name)) {
-            Ok(folder) => kernel.read_file(&folder, name, limit),
+            Ok(folder) => kernel.read_file(&folder, self.note_name(), limit),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Removes a file from the folder, and the folder if nothing else is in it. Nothing there:
-    /// done.
+    /// Removes the note, and the folder if nothing else is in it. Nothing there: done.
     ///
     /// # Errors
     /// As the kernel says.
-    pub fn forget(&self, kernel: &dyn Kernel, name: &OsStr) -> Result<(), KernelError> {
+    pub fn remove_note(&self, kernel: &dyn Kernel) -> Result<(), KernelError> {
         let (parent, folder) = match (kernel.walk(&self.root, &self.parent), self.name.as_os_str()) {
             (Ok(parent), folder) => (parent, folder),
             (Err(error), _) if error.kind() == ErrorKind::NotFound => return Ok(()),
             (Err(error), _) => return Err(error),
         };
         match kernel.walk(&parent, Path::new(folder)) {
-            Ok(inside) => kernel.remove_file(&inside, name)?,
+            Ok(inside) => kernel.remove_file(&inside, self.note_name())?,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         }
@@ -79,12 +102,15 @@ impl PrivateFolder {
         }
     }
 
-    /// Removes the folder and all that is in it. Nothing there: done. Repeat it after an error; it
-    /// goes on with what is left.
+    /// Removes the folder and all that is in it; one around the mount only if the note alone is in
+    /// it. Nothing there: done. Repeat it after an error; it goes on with what is left.
     ///
     /// # Errors
     /// As [`Kernel::delete_folder`]: nothing is ever removed through a mount.
     pub fn remove(&self, kernel: &dyn Kernel) -> Result<(), KernelError> {
+        if self.kind == FolderKind::AroundMount {
+            return self.remove_note(kernel);
+        }
         match kernel.walk(&self.root, &self.parent) {
             Ok(parent) => kernel.delete_folder(&parent, &self.name),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

@@ -167,7 +167,7 @@ impl VolumeAttacher {
     /// Checks that nothing is mounted where the volume is staged, whatever its record says.
     fn check_not_staged(&self, operation: &Operation, step: &str) -> Result<(), Failure> {
         let failed = |error| kernel_failure(step, FailureClass::Uncertain, &error);
-        let folder = layout::mount_folder(&operation.plugin, &operation.volume);
+        let folder = self.folders.staging_folder(VolumeRef::of(operation)).map_err(failed)?;
         let Some(parent) = self.folders.open(&folder).map_err(failed)? else { return Ok(()) };
         match self.kernel().mount_at(&parent, layout::GLOBAL_MOUNT.as_ref()).map_err(failed)? {
             None => Ok(()),

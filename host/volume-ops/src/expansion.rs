@@ -13,7 +13,6 @@ use volhost_runtime::{Attachment, Call, CallError, Capability, ErrorCase, Plugin
 use super::block_mapping::BlockMapping;
 use super::failures::kernel_failure;
 use super::findings::Findings;
-use super::layout;
 use super::node_folders::{NodeFolders, VolumeRef};
 use super::plugin_calls::PluginCalls;
 use super::steps::Steps;
@@ -203,7 +202,7 @@ impl Expansion {
             return Ok(Some(place.target()));
         }
         let Some(pod) = &operation.pod_uid else { return Ok(None) };
-        let folder = self.folders.open(&layout::plugin_folder(pod, &operation.plugin)).map_err(failed)?;
+        let folder = self.folders.publish_folder(&operation.plugin, &operation.spec_name, pod).map_err(failed)?;
         let Some(folder) = folder else { return Ok(None) };
         let place = self.folders.publish(volume, pod, folder, Vec::new()).map_err(failed)?;
         Ok(Some(place.target()))

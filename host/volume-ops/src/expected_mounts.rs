@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use volhost_core::Operation;
 use volhost_kernel::KernelError;
+use volhost_model::csi_layout;
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 
 use super::layout;
@@ -24,9 +25,14 @@ pub struct VolumePlace {
 }
 
 impl VolumePlace {
-    /// Returns the path below the root folder.
-    pub fn path(&self) -> PathBuf {
-        layout::plugin_folder(&self.pod, &self.plugin).join(self.spec_name.as_str())
+    /// Returns the paths below the root folder at one of which it is mounted: the second one is
+    /// that of an earlier version.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        let folder = layout::plugin_folder(&self.pod, &self.plugin).join(self.spec_name.as_str());
+        match csi_layout::mount_in_folder(&self.plugin) {
+            Some(inner) => vec![folder.join(inner), folder],
+            None => vec![folder],
+        }
     }
 
     pub(super) fn of(operation: &Operation, pod: &PodUid) -> Self {
@@ -44,9 +50,14 @@ pub struct NodePlace {
 }
 
 impl NodePlace {
-    /// Returns the path below the root folder.
-    pub fn path(&self) -> PathBuf {
-        layout::mount_folder(&self.plugin, &self.volume).join(layout::GLOBAL_MOUNT)
+    /// Returns the paths below the root folder at one of which it is mounted: the second one is
+    /// that of an earlier version.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        let folders = [
+            Some(layout::mount_folder(&self.plugin, &self.volume)),
+            layout::earlier_mount_folder(&self.plugin, &self.volume),
+        ];
+        folders.into_iter().flatten().map(|folder| folder.join(layout::GLOBAL_MOUNT)).collect()
     }
 
     pub(super) fn of(operation: &Operation) -> Self {
@@ -115,10 +126,12 @@ impl ExpectedMounts {
         }
         let mounted: HashSet<PathBuf> = folders.mount_points()?.into_iter().collect();
         // An operation may have mounted or unmounted it since the table was read.
-        let is_gone = |path: PathBuf| !mounted.contains(&path) && !folders.is_mounted(&path);
-        let of_pods = of_pods.into_iter().filter(|place| is_gone(place.path()) && self.has_published(place)).collect();
+        let is_gone = |paths: Vec<PathBuf>| {
+            !paths.iter().any(|path| mounted.contains(path)) && !paths.iter().any(|path| folders.is_mounted(path))
+        };
+        let of_pods = of_pods.into_iter().filter(|place| is_gone(place.paths()) && self.has_published(place)).collect();
         let is_expected = |place: &NodePlace| lock(&self.staged).contains(place);
-        let of_node = of_node.into_iter().filter(|place| is_gone(place.path()) && is_expected(place)).collect();
+        let of_node = of_node.into_iter().filter(|place| is_gone(place.paths()) && is_expected(place)).collect();
         Ok(VanishedMounts { of_pods, of_node })
     }
 }

@@ -1,6 +1,6 @@
 //! The last resort for a volume whose storage does not answer: a lazy unmount.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use volhost_kernel::{Detach, KernelError};
 
@@ -13,7 +13,7 @@ pub struct Forced {
     pub server_ended: bool,
 }
 
-/// Unmounts the mount at a path lazily, whatever uses it. Before, if asked to, ends the connection
+/// Unmounts the mount at the first of these paths that has one lazily, whatever uses it. Before, if asked to, ends the connection
 /// to its server. A folder that is not a mount stays if it contains anything (rule R5). `begins` is
 /// called just before the unmount.
 ///
@@ -21,11 +21,12 @@ pub struct Forced {
 /// The kernel's error. The connection may have been ended.
 pub(super) fn unmount(
     folders: &NodeFolders,
-    path: &Path,
+    paths: &[PathBuf],
     end_server: bool,
     begins: impl FnOnce(),
 ) -> Result<Forced, KernelError> {
     let nothing = Forced { server_ended: false };
+    let Some(path) = paths.iter().find(|path| folders.is_mounted(path)).or(paths.first()) else { return Ok(nothing) };
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(nothing) };
     let Some(folder) = folders.open(folder)? else { return Ok(nothing) };
     let server_ended = end_server && folders.kernel().end_server(&folder, name)?;

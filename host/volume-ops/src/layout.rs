@@ -5,7 +5,7 @@
 //! ROOT/pods/UID/volumeDevices/vendor~plugin/NAME     a pod's volume that is a device: a link to it
 //! ROOT/pods/UID/volume-subpaths/NAME/CONTAINER/INDEX a part of a volume for a container, by its place in `volumeMounts`
 //! ROOT/pods/UID/plugins/vendor~plugin/NAME           what a volume keeps besides what the pod sees: an overlay's upper folder
-//! ROOT/plugins/vendor/plugin/mounts/VOLUME/globalmount   the staging mount of a volume
+//! ROOT/plugins/vendor/plugin/mounts/VOLUME/globalmount   the staging mount of a volume; of a CSI driver's volume, see [`volhost_model::csi_layout`]
 //! ROOT/plugins/vendor/plugin/volumeDevices/VOLUME/UID    a volume's device, bound for a pod, and pinned
 //! ROOT/plugins/vendor/plugin/driverDevices/VOLUME/NAME   where an external driver stages a volume's device
 //! ROOT/provisioned/                                  what is known of volumes that were made for claims; outlives the machine
@@ -16,6 +16,7 @@
 //! ROOT/state/                                        a tmpfs: records, objects added by request; goes with the machine
 //! ROOT/state/pods/UID                                the records of a pod's published volumes
 //! ROOT/state/version                                 the number of the layout of all this: see [`super::layout_version`]
+//! ROOT/adopted.json                                  exists if the folder was a kubelet's, and was adopted; outlives the machine
 //! ROOT/lock                                          locked by the running volhost
 //! ```
 //!
@@ -24,6 +25,7 @@
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use volhost_model::csi_layout;
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::text::lower_hex;
 
@@ -58,6 +60,8 @@ pub const KEPT_OBJECTS: &str = "objects";
 pub const NODE_NOTES: &str = "notes";
 /// The lock file.
 pub const LOCK: &str = "lock";
+/// The file by which volhost has adopted a kubelet's root folder. It outlives the machine.
+pub const ADOPTED: &str = "adopted.json";
 /// The mode of the folders between the root and a volume, as the kubelet's.
 pub const FOLDER_MODE: u32 = 0o750;
 /// The longest folder name made of the volume's name, in bytes; a longer one is replaced by a
@@ -96,6 +100,21 @@ pub fn container_folder(pod: &PodUid, volume: &SpecName, container: &str) -> Pat
 
 /// Returns the folder of a volume's staging mount, below the root.
 pub fn mount_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf {
+    match csi_layout::driver_and_handle(plugin, volume_name(plugin, volume)) {
+        Some((driver, handle)) => {
+            Path::new(PLUGINS).join(plugin.as_str()).join(driver).join(lower_hex(&Sha256::digest(handle)))
+        }
+        None => own_mount_folder(plugin, volume),
+    }
+}
+
+/// Returns where earlier versions had the staging mount of a CSI driver's volume, below the root;
+/// none for another volume.
+pub fn earlier_mount_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> Option<PathBuf> {
+    csi_layout::driver_and_handle(plugin, volume_name(plugin, volume)).map(|_| own_mount_folder(plugin, volume))
+}
+
+fn own_mount_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf {
     Path::new(PLUGINS).join(plugin.as_str()).join(MOUNTS).join(volume_folder(plugin, volume))
 }
 
@@ -199,6 +218,20 @@ mod tests {
         );
         let of_driver = UniqueVolumeName::shared(&plugin, "acme~lun/pv-1").unwrap();
         assert_eq!(volume_folder(&plugin, &of_driver), "acme~lun~2Fpv-1");
+    }
+
+    #[test]
+    fn a_csi_drivers_volume_is_staged_where_the_kubelet_stages_it() {
+        let plugin = PluginName::new(csi_layout::PLUGIN).unwrap();
+        let volume = UniqueVolumeName::shared(&plugin, "hostpath.csi.k8s.io^vol-1").unwrap();
+        let digest = "f2f12ecae2b6abfc1b4b9fb4f2ab0e1fbbd2d7c3b8ae8c8d2a4e7b8f0b0e5b6f";
+        let folder = mount_folder(&plugin, &volume);
+        assert_eq!(folder.parent(), Some(Path::new("plugins/kubernetes.io/csi/hostpath.csi.k8s.io")));
+        assert_eq!(folder.file_name().unwrap().len(), digest.len());
+        let earlier = "plugins/kubernetes.io/csi/mounts/hostpath.csi.k8s.io~5Evol-1";
+        assert_eq!(earlier_mount_folder(&plugin, &volume), Some(PathBuf::from(earlier)));
+        let inline = UniqueVolumeName::shared(&plugin, "uid/data").unwrap();
+        assert_eq!(earlier_mount_folder(&plugin, &inline), None);
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! | `plugin_calls`, [`plugins`] | which plugin runs them |
 //! | `records`, `mount_records`, `pod_records`, `volume_records`, `device_record`, `device_records`, `record_cleanup`, `volume_sizes` | what is on disk besides the volumes |
 //! | [`recovery`], `recovered`, `recovery_devices`, [`orphans`] | what a restart finds |
+//! | [`volume_data`] | which volume a CSI driver's mount is, by the file beside it |
 //! | [`expected_mounts`], [`forced`] | mounts that should exist, that vanished, that are unmounted by force |
 //! | `attachment_metadata` | what controllers report about attached volumes |
 //! | [`sizes`], `size_watch`, [`stats`] | how full volumes are |
@@ -63,6 +64,7 @@ mod staging;
 pub mod stats;
 pub mod steps;
 mod sub_paths;
+pub mod volume_data;
 pub mod volume_ops;
 mod volume_records;
 mod volume_sizes;

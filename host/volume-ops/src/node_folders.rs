@@ -10,8 +10,9 @@ use std::sync::Arc;
 use tracing::warn;
 use volhost_core::Operation;
 use volhost_kernel::{Directory, Entry, ErrorKind, Kernel, KernelError, MountInfo};
+use volhost_model::csi_layout;
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
-use volhost_runtime::{DevicePlaces, NeededPlace, Place, PrivateFolder};
+use volhost_runtime::{DevicePlaces, FolderKind, NeededPlace, Place, PrivateFolder};
 
 use super::kept_open::KeptOpen;
 use super::layout;
@@ -51,10 +52,26 @@ impl<'a> VolumeRef<'a> {
     pub fn name(&self) -> &'a str {
         layout::volume_name(self.plugin, self.volume)
     }
+}
 
-    /// Returns the folder of the staging mount, below the root.
-    pub(super) fn staging_folder(&self) -> std::path::PathBuf {
-        layout::mount_folder(self.plugin, self.volume)
+/// Where a volume is published for a pod.
+#[derive(Debug)]
+pub struct PublishFolder {
+    /// The folder and the target's name in it.
+    pub place: Place,
+    /// The target is in a folder of the volume's own: see [`csi_layout`].
+    is_in_folder: bool,
+}
+
+impl PublishFolder {
+    /// Returns the folder of a volume that is published at its name in the folder of its plugin.
+    pub(super) fn at_folder(of_plugin: Directory, spec_name: &SpecName) -> Self {
+        Self { place: Place { parent: of_plugin, name: spec_name.as_str().into() }, is_in_folder: false }
+    }
+
+    /// Returns whether the target is in a folder of the volume's own.
+    pub(super) fn is_in_folder(&self) -> bool {
+        self.is_in_folder
     }
 }
 
@@ -166,9 +183,48 @@ impl NodeFolders {
         }
     }
 
+    /// Returns the folder of a volume's staging mount, below the root. A volume that an earlier
+    /// version staged elsewhere stays there.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(super) fn staging_folder(&self, volume: VolumeRef<'_>) -> Result<PathBuf, KernelError> {
+        if let Some(earlier) = layout::earlier_mount_folder(volume.plugin, volume.volume)
+            && self.open(&earlier)?.is_some()
+        {
+            return Ok(earlier);
+        }
+        Ok(layout::mount_folder(volume.plugin, volume.volume))
+    }
+
     /// Removes the folder of a volume's staging mount, if nothing is mounted there.
     pub fn forget_staging(&self, volume: VolumeRef<'_>) {
-        self.forget_volume_folder(&volume.staging_folder(), OsStr::new(layout::GLOBAL_MOUNT));
+        match self.staging_folder(volume) {
+            Ok(folder) => self.forget_staging_folder(&folder),
+            Err(error) => warn!(volume = %volume.volume, %error, "the staging folder could not be removed"),
+        }
+    }
+
+    /// Removes the folder of a staging mount, if nothing is mounted there.
+    pub(super) fn forget_staging_folder(&self, path: &Path) {
+        let name = OsStr::new(layout::GLOBAL_MOUNT);
+        let removed = self.open(path).and_then(|folder| {
+            let Some(folder) = folder else { return Ok(()) };
+            match self.kernel.entry(&folder, name)? {
+                Entry::Folder => self.remove_if_empty(&folder, name)?,
+                Entry::Absent => {}
+                _ => return Ok(()),
+            }
+            // The file names the volume as long as anything is there.
+            if self.kernel.entry(&folder, name)? == Entry::Absent {
+                self.kernel.remove_file(&folder, OsStr::new(csi_layout::VOLUME_DATA))?;
+            }
+            Ok(())
+        });
+        if let Err(error) = removed {
+            warn!(folder = %path.display(), %error, "a staging folder could not be removed");
+        }
+        self.forget_volume_folder(path, name);
     }
 
     /// Removes the empty folders of a pod that has no volumes any more. A folder that is not empty
@@ -220,8 +276,8 @@ impl NodeFolders {
     /// # Errors
     /// The kernel's error.
     pub fn staging(&self, volume: VolumeRef<'_>) -> Result<Option<StagingPlace>, KernelError> {
-        let folder = self.open(&volume.staging_folder())?;
-        Ok(folder.map(|folder| self.staging_in(volume, folder)))
+        let path = self.staging_folder(volume)?;
+        Ok(self.open(&path)?.map(|folder| self.staging_in(volume, folder, &path)))
     }
 
     /// Makes the folder that the volume is staged in.
@@ -229,23 +285,32 @@ impl NodeFolders {
     /// # Errors
     /// The kernel's error.
     pub fn make_staging(&self, volume: VolumeRef<'_>) -> Result<StagingPlace, KernelError> {
-        let folder = self.make_volume_folder(&volume.staging_folder())?;
-        Ok(self.staging_in(volume, folder))
+        let path = self.staging_folder(volume)?;
+        let folder = self.make_volume_folder(&path)?;
+        Ok(self.staging_in(volume, folder, &path))
     }
 
-    fn staging_in(&self, volume: VolumeRef<'_>, folder: Directory) -> StagingPlace {
-        StagingPlace {
-            folder,
-            name: layout::GLOBAL_MOUNT.into(),
-            spec_name: volume.spec_name.clone(),
-            note: self.note(volume),
-        }
+    fn staging_in(&self, volume: VolumeRef<'_>, folder: Directory, path: &Path) -> StagingPlace {
+        let around = (layout::mount_folder(volume.plugin, volume.volume) == path)
+            .then(|| csi_layout::driver_and_handle(volume.plugin, volume.name()))
+            .flatten();
+        let note = match (around, path.parent(), path.file_name()) {
+            (Some(_), Some(parent), Some(name)) => PrivateFolder {
+                root: Arc::clone(&self.root),
+                parent: parent.to_owned(),
+                name: name.to_owned(),
+                kind: FolderKind::AroundMount,
+            },
+            _ => self.note(volume),
+        };
+        StagingPlace { folder, name: layout::GLOBAL_MOUNT.into(), spec_name: volume.spec_name.clone(), note }
     }
 
-    /// Returns the folder with the note that the plugin keeps about a staged volume.
+    /// Returns the folder with the note that the plugin keeps about a staged volume. That of a CSI
+    /// driver's volume is in the folder of its staging mount, and goes with that.
     pub(super) fn note(&self, volume: VolumeRef<'_>) -> PrivateFolder {
         let (parent, name) = layout::note_folder(volume.plugin, volume.volume);
-        PrivateFolder { root: Arc::clone(&self.root), parent, name: name.into() }
+        PrivateFolder { root: Arc::clone(&self.root), parent, name: name.into(), kind: FolderKind::Apart }
     }
 
     /// Returns the volume's staging mount, for a volume that is staged and whose folder exists.
@@ -256,29 +321,122 @@ impl NodeFolders {
         if !volume.is_staged {
             return Ok(None);
         }
-        let parent = self.open(&volume.staging_folder())?;
+        let parent = self.open(&self.staging_folder(volume)?)?;
         Ok(parent.map(|parent| Place { parent, name: layout::GLOBAL_MOUNT.into() }))
     }
 
-    /// Makes the folder in which the pod's volumes of the plugin are published.
+    /// Makes the folder in which the volume is published for the pod.
     ///
     /// # Errors
     /// The kernel's error.
-    pub fn make_publish_folder(&self, volume: VolumeRef<'_>, pod: &PodUid) -> Result<Directory, KernelError> {
+    pub fn make_publish_folder(&self, volume: VolumeRef<'_>, pod: &PodUid) -> Result<PublishFolder, KernelError> {
         let path = layout::plugin_folder(pod, volume.plugin);
-        match self.of(pod).published(volume.plugin, || self.make(&path).map(Some))? {
-            Some(folder) => Ok(folder),
-            None => self.make(&path),
+        let of_plugin = match self.of(pod).published(volume.plugin, || self.make(&path).map(Some))? {
+            Some(folder) => folder,
+            None => self.make(&path)?,
+        };
+        let Some(inner) = self.mount_in_folder(volume.plugin, pod, volume.spec_name, &of_plugin)? else {
+            return Ok(PublishFolder::at_folder(of_plugin, volume.spec_name));
+        };
+        let own = Path::new(volume.spec_name.as_str());
+        let parent = self.kernel.make_dirs(&of_plugin, own, layout::FOLDER_MODE)?;
+        Ok(PublishFolder { place: Place { parent, name: inner.into() }, is_in_folder: true })
+    }
+
+    /// Opens the folder in which the volume is published for the pod; none if it does not exist.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(super) fn publish_folder(
+        &self,
+        plugin: &PluginName,
+        spec_name: &SpecName,
+        pod: &PodUid,
+    ) -> Result<Option<PublishFolder>, KernelError> {
+        let of_plugin = self.of(pod).published(plugin, || self.open(&layout::plugin_folder(pod, plugin)))?;
+        let Some(of_plugin) = of_plugin else { return Ok(None) };
+        self.publish_folder_in(of_plugin, plugin, spec_name, pod)
+    }
+
+    /// Opens the folder in which the volume is published, in that of its plugin.
+    pub(super) fn publish_folder_in(
+        &self,
+        of_plugin: Directory,
+        plugin: &PluginName,
+        spec_name: &SpecName,
+        pod: &PodUid,
+    ) -> Result<Option<PublishFolder>, KernelError> {
+        let Some(inner) = self.mount_in_folder(plugin, pod, spec_name, &of_plugin)? else {
+            return Ok(Some(PublishFolder::at_folder(of_plugin, spec_name)));
+        };
+        match self.kernel.walk(&of_plugin, Path::new(spec_name.as_str())) {
+            Ok(parent) => {
+                let place = Place { parent, name: inner.into() };
+                Ok(Some(PublishFolder { place, is_in_folder: true }))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
-    /// Opens the folder in which the pod's volumes of the plugin are published; none if it does not
-    /// exist.
+    /// Returns the place where the volume is published for the pod, if its folder exists.
     ///
     /// # Errors
     /// The kernel's error.
-    pub(super) fn publish_folder(&self, plugin: &PluginName, pod: &PodUid) -> Result<Option<Directory>, KernelError> {
-        self.of(pod).published(plugin, || self.open(&layout::plugin_folder(pod, plugin)))
+    pub(super) fn place_of(
+        &self,
+        plugin: &PluginName,
+        spec_name: &SpecName,
+        pod: &PodUid,
+    ) -> Result<Option<Place>, KernelError> {
+        let Some(of_plugin) = self.open(&layout::plugin_folder(pod, plugin))? else { return Ok(None) };
+        let found = self.publish_folder_in(of_plugin, plugin, spec_name, pod)?;
+        Ok(found.map(|folder| folder.place))
+    }
+
+    /// Returns the place where the volume is published for the pod.
+    ///
+    /// # Errors
+    /// The kernel's error; `NotFound` if its folder does not exist.
+    pub fn existing_place(
+        &self,
+        plugin: &PluginName,
+        spec_name: &SpecName,
+        pod: &PodUid,
+    ) -> Result<Place, KernelError> {
+        let of_plugin = self.kernel.walk(&self.root, &layout::plugin_folder(pod, plugin))?;
+        if let Some(folder) = self.publish_folder_in(of_plugin.clone(), plugin, spec_name, pod)? {
+            return Ok(folder.place);
+        }
+        let parent = self.kernel.walk(&of_plugin, Path::new(spec_name.as_str()))?;
+        Ok(Place { parent, name: csi_layout::MOUNT.into() })
+    }
+
+    /// Returns the name of the mount in the volume's own folder; none if the volume is mounted at
+    /// that folder itself. What an earlier version published there stays there until it is
+    /// unpublished: it is a mount, or its note is apart.
+    fn mount_in_folder(
+        &self,
+        plugin: &PluginName,
+        pod: &PodUid,
+        spec_name: &SpecName,
+        of_plugin: &Directory,
+    ) -> Result<Option<&'static str>, KernelError> {
+        let Some(inner) = csi_layout::mount_in_folder(plugin) else { return Ok(None) };
+        let is_mounted = matches!(self.kernel.entry(of_plugin, OsStr::new(spec_name.as_str()))?, Entry::Mount(_));
+        let apart = layout::private_folder(pod, plugin).join(spec_name.as_str());
+        Ok(if is_mounted || self.open(&apart)?.is_some() { None } else { Some(inner) })
+    }
+
+    /// Removes the folder that was made for a volume of which nothing was published.
+    pub(super) fn forget_publish_folder(&self, volume: VolumeRef<'_>, pod: &PodUid) -> Result<(), KernelError> {
+        if csi_layout::mount_in_folder(volume.plugin).is_none() {
+            return Ok(());
+        }
+        match self.open(&layout::plugin_folder(pod, volume.plugin))? {
+            Some(of_plugin) => self.remove_if_empty(&of_plugin, OsStr::new(volume.spec_name.as_str())),
+            None => Ok(()),
+        }
     }
 
     /// Returns the pod's folders. Those that were opened stay open as long as the returned value
@@ -300,28 +458,45 @@ impl NodeFolders {
         &self,
         volume: VolumeRef<'_>,
         pod: &PodUid,
-        folder: Directory,
+        folder: PublishFolder,
         needed: Vec<NeededPlace>,
     ) -> Result<PublishPlace, KernelError> {
+        let kind = if folder.is_in_folder { FolderKind::AroundMount } else { FolderKind::Apart };
         Ok(PublishPlace {
-            folder,
-            name: volume.spec_name.as_str().into(),
+            folder: folder.place.parent,
+            name: folder.place.name,
             pod: pod.clone(),
             spec_name: volume.spec_name.clone(),
             staging: self.staging_mount(volume)?,
-            private: Some(self.private(volume, pod)),
-            other_users: self.other_users(volume, pod),
+            private: Some(self.private(volume, pod, kind)),
+            other_users: self.other_users(volume, pod)?,
             needed,
         })
     }
 
     /// Returns the folder with what the volume keeps on the host besides what the pod sees.
-    pub(super) fn private(&self, volume: VolumeRef<'_>, pod: &PodUid) -> PrivateFolder {
+    fn private(&self, volume: VolumeRef<'_>, pod: &PodUid, kind: FolderKind) -> PrivateFolder {
         PrivateFolder {
             root: Arc::clone(&self.root),
-            parent: layout::private_folder(pod, volume.plugin),
+            parent: match kind {
+                FolderKind::Apart => layout::private_folder(pod, volume.plugin),
+                FolderKind::AroundMount => layout::plugin_folder(pod, volume.plugin),
+            },
             name: volume.spec_name.as_str().into(),
+            kind,
         }
+    }
+
+    /// Removes what the volume kept on the host besides what the pod saw. Call it after the
+    /// unmount: the mount may have shown it.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(super) fn remove_private(&self, volume: VolumeRef<'_>, pod: &PodUid) -> Result<(), KernelError> {
+        if csi_layout::mount_in_folder(volume.plugin).is_some() {
+            self.private(volume, pod, FolderKind::AroundMount).remove(self.kernel.as_ref())?;
+        }
+        self.private(volume, pod, FolderKind::Apart).remove(self.kernel.as_ref())
     }
 
     /// Returns the places where an external driver stages the volume's device.
@@ -338,12 +513,13 @@ impl NodeFolders {
         }
     }
 
-    fn other_users(&self, volume: VolumeRef<'_>, pod: &PodUid) -> Option<Arc<OtherUsers>> {
-        volume.is_staged.then(|| {
-            let staging = volume.staging_folder().join(layout::GLOBAL_MOUNT);
-            let own = layout::plugin_folder(pod, volume.plugin).join(volume.spec_name.as_str());
-            let folders = (Arc::clone(&self.kernel), Arc::clone(&self.root));
-            Arc::new(OtherUsers::new(folders.0, folders.1, staging, own, PublishTargets::OfPods))
-        })
+    fn other_users(&self, volume: VolumeRef<'_>, pod: &PodUid) -> Result<Option<Arc<OtherUsers>>, KernelError> {
+        if !volume.is_staged {
+            return Ok(None);
+        }
+        let staging = self.staging_folder(volume)?.join(layout::GLOBAL_MOUNT);
+        let own = layout::plugin_folder(pod, volume.plugin).join(volume.spec_name.as_str());
+        let folders = (Arc::clone(&self.kernel), Arc::clone(&self.root));
+        Ok(Some(Arc::new(OtherUsers::new(folders.0, folders.1, staging, own, PublishTargets::OfPods))))
     }
 }

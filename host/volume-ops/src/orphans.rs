@@ -16,6 +16,10 @@ use super::recovery_devices::FoundDevices;
 
 /// How deep a folder is searched. The kubelet's own folders of a pod are four deep.
 const DEPTH: usize = 8;
+/// The pod's `/etc/hosts`, as the kubelet writes it.
+const HOSTS: &str = "etc-hosts";
+/// The termination messages of the pod's containers, as the kubelet keeps them.
+const CONTAINERS: &str = "containers";
 /// How many leftovers a message names; the search ends there.
 const NAMED: usize = 8;
 
@@ -33,7 +37,8 @@ pub struct Orphan {
 /// without volumes, unmounts the sub-paths that volhost mounted there, and removes empty folders.
 ///
 /// # Guarantees
-/// Removes no file, and no folder that is not empty; enters no mount. A pod of this uid may come
+/// Removes no file, and no folder that is not empty, but what a kubelet wrote for containers in an
+/// adopted root folder; enters no mount. A pod of this uid may come
 /// meanwhile: its volumes' folders are not touched, except an empty private one, which the next try
 /// makes again.
 pub(super) fn clean(scan: &PodScan, folders: &NodeFolders, pod: &PodUid) -> Orphan {
@@ -63,6 +68,9 @@ fn clean_folder(folders: &NodeFolders, pod: &PodUid, left: &mut Leftovers) -> Re
     if let Err(error) = folders.kernel().detach_tree(&folder, OsStr::new(layout::SUB_PATHS), Detach::Normal) {
         left.note(&path.join(layout::SUB_PATHS), error);
     }
+    if matches!(folders.kernel().entry(folders.root(), OsStr::new(layout::ADOPTED)), Ok(Entry::File)) {
+        remove_files_for_containers(folders, &folder, &path, left);
+    }
     for name in folders.kernel().names(&folder)? {
         // What these contain are volumes, or will be.
         let of_volumes = [layout::VOLUMES, layout::VOLUME_DEVICES, layout::SUB_PATHS];
@@ -71,6 +79,23 @@ fn clean_folder(folders: &NodeFolders, pod: &PodUid, left: &mut Leftovers) -> Re
         }
     }
     Ok(())
+}
+
+/// Removes what a kubelet wrote into the folder of a pod for its containers: in an adopted root
+/// folder, no kubelet will. The folder of an unknown pod without volumes is all that is left of it.
+fn remove_files_for_containers(folders: &NodeFolders, folder: &Directory, path: &Path, left: &mut Leftovers) {
+    let hosts = OsStr::new(HOSTS);
+    let removed = match folders.kernel().entry(folder, hosts) {
+        Ok(Entry::File) => folders.kernel().remove_file(folder, hosts),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = removed {
+        left.note(&path.join(HOSTS), error);
+    }
+    if let Err(error) = folders.kernel().delete_folder(folder, OsStr::new(CONTAINERS)) {
+        left.note(&path.join(CONTAINERS), error);
+    }
 }
 
 /// Removes the folder at a name, and the folders in it, as far as they are empty.

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use volhost_kernel::{Directory, Kernel, KernelError, MountInfo};
+use volhost_model::csi_layout;
+use volhost_model::names::PluginName;
 use volhost_runtime::OtherPods;
 
 use super::layout;
@@ -57,7 +59,7 @@ impl OtherUsers {
         let shows_it = |mount: &&MountInfo| {
             mount.source == staged.source && mount.root == staged.root && mount.fs_type == staged.fs_type
         };
-        let others = mounts.iter().filter(shows_it).filter(|mount| mount.point != self.own);
+        let others = mounts.iter().filter(shows_it).filter(|mount| !mount.point.starts_with(&self.own));
         others.filter(|mount| self.targets.contains(&mount.point)).count()
     }
 }
@@ -73,9 +75,16 @@ impl OtherPods for OtherUsers {
 fn is_volume(point: &Path) -> bool {
     let mut parts = point.iter();
     let (pods, _uid, volumes) = (parts.next(), parts.next(), parts.next());
-    pods.is_some_and(|part| part == layout::PODS)
-        && volumes.is_some_and(|part| part == layout::VOLUMES)
-        && parts.count() == 2
+    if !(pods.is_some_and(|part| part == layout::PODS) && volumes.is_some_and(|part| part == layout::VOLUMES)) {
+        return false;
+    }
+    let plugin = parts.next().and_then(|plugin| PluginName::from_escaped(plugin.to_str()?).ok());
+    let (volume, inner) = (parts.next(), parts.next());
+    let is_inner = inner.is_none_or(|inner| {
+        let named = plugin.as_ref().and_then(csi_layout::mount_in_folder);
+        named.is_some_and(|named| inner == named)
+    });
+    plugin.is_some() && volume.is_some() && is_inner && parts.next().is_none()
 }
 
 #[cfg(test)]
@@ -110,6 +119,10 @@ mod tests {
         for (point, counts) in [
             ("pods/uid/volumes/a~b/data", true),
             ("pods/uid/volumes/a~b/data/inner", false),
+            ("pods/uid/volumes/a~b/data/mount", false),
+            ("pods/uid/volumes/kubernetes.io~csi/pv/mount", true),
+            ("pods/uid/volumes/kubernetes.io~csi/pv/mount/inner", false),
+            ("pods/uid/volumes/kubernetes.io~csi/pv", true),
             ("pods/uid/volume-subpaths/data/main/0", false),
             ("plugins/a/b/mounts/data/globalmount", false),
             ("pods/uid/volumes/a~b", false),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracing::{instrument, warn};
 use volhost_core::{Operation, OperationKind};
-use volhost_kernel::{Directory, Kernel, KernelError};
+use volhost_kernel::{Kernel, KernelError};
 use volhost_model::{Failure, FailureClass, NeededVolume, Pod, PodUid, VolumeSpec};
 use volhost_runtime::{Call, NeededPlace, Place, Plugin};
 
@@ -12,7 +12,7 @@ use super::expected_mounts::{ExpectedMounts, VolumePlace};
 use super::failures::{kernel_failure, step_failure};
 use super::layout;
 use super::mount_records::MountRecords;
-use super::node_folders::{NodeFolders, VolumeRef};
+use super::node_folders::{NodeFolders, PublishFolder, VolumeRef};
 use super::places::PublishPlace;
 use super::plugin_calls::{PluginCalls, not_loaded};
 use super::records::{MountRecord, RecordedTarget};
@@ -48,14 +48,14 @@ impl VolumePublisher {
     }
 
     /// Publishes the volume. From the success on the pod may use it, whatever fails afterwards.
-    /// Returns the folder that it is published in.
+    /// Returns where it is published.
     pub(super) fn publish(
         &self,
         operation: &Operation,
         call: &Call,
         plugin: &Arc<Plugin>,
         (pod, spec): (&Arc<Pod>, &Arc<VolumeSpec>),
-    ) -> Result<(Directory, PublishOutcome), Failure> {
+    ) -> Result<(Place, PublishOutcome), Failure> {
         let outcome = match self.publish_once(operation, call, plugin, (pod, spec)) {
             // The cleanup after the pod's last other volume may remove the folders meanwhile.
             Err(_)
@@ -66,11 +66,11 @@ impl VolumePublisher {
             }
             outcome => outcome,
         };
-        let (folder, published) = outcome?;
+        let (place, published) = outcome?;
         if published.is_mount {
             self.expected.add_published(VolumePlace::of(operation, &pod.uid));
         }
-        Ok((folder, published))
+        Ok((place, published))
     }
 
     fn publish_once(
@@ -79,7 +79,7 @@ impl VolumePublisher {
         call: &Call,
         plugin: &Arc<Plugin>,
         (pod, spec): (&Arc<Pod>, &Arc<VolumeSpec>),
-    ) -> Result<(Directory, PublishOutcome), Failure> {
+    ) -> Result<(Place, PublishOutcome), Failure> {
         let folder = self
             .folders
             .make_publish_folder(VolumeRef::of(operation), &pod.uid)
@@ -90,8 +90,14 @@ impl VolumePublisher {
         let outcome = Steps::new(self.kernel(), plugin, call).publish(spec, pod, &place, is_refresh);
         self.plugins.note_step(operation, call, &outcome);
         match outcome {
-            Ok(published) => Ok((place.folder, published)),
-            Err(error) => Err(step_failure("MountVolume.SetUp", &error)),
+            Ok(published) => Ok((Place { parent: place.folder, name: place.name }, published)),
+            Err(error) => {
+                drop(place);
+                if let Err(error) = self.folders.forget_publish_folder(VolumeRef::of(operation), &pod.uid) {
+                    warn!(volume = %operation.volume, %error, "the folder made for the volume could not be removed");
+                }
+                Err(step_failure("MountVolume.SetUp", &error))
+            }
         }
     }
 
@@ -102,9 +108,9 @@ impl VolumePublisher {
         call: &Call,
         plugin: &Plugin,
         (pod, spec): (&Arc<Pod>, &Arc<VolumeSpec>),
-        (folder, published): (&Directory, &PublishOutcome),
+        (place, published): (&Place, &PublishOutcome),
     ) -> Result<(), Failure> {
-        self.sub_paths.prepare(operation, call, &pod.uid, folder)?;
+        self.sub_paths.prepare(operation, call, &pod.uid, place)?;
         let mount_state = if published.is_mount { RecordedTarget::Mount } else { RecordedTarget::Folder };
         let record = new_record(operation, plugin, (pod, spec), mount_state)
             .with_node_steps(operation.attachable, operation.stageable)
@@ -126,7 +132,7 @@ impl VolumePublisher {
         let had_sub_paths = self.sub_paths.clean(operation, call, pod)?;
         let folder = self
             .folders
-            .publish_folder(&operation.plugin, pod)
+            .publish_folder(&operation.plugin, &operation.spec_name, pod)
             .map_err(|error| kernel_failure("UnmountVolume.OpenFolder", FailureClass::Uncertain, &error))?;
         if let Some(folder) = folder {
             let place = self.place(operation, pod, folder)?;
@@ -146,8 +152,7 @@ impl VolumePublisher {
         }
         // After the unmount: the mount may show what lies in there.
         self.folders
-            .private(VolumeRef::of(operation), pod)
-            .remove(self.kernel())
+            .remove_private(VolumeRef::of(operation), pod)
             .map_err(|error| kernel_failure("UnmountVolume.RemovePrivateFolder", FailureClass::Uncertain, &error))?;
         if let Err(error) = self.records.remove(pod, &operation.plugin, &operation.spec_name) {
             warn!(volume = %operation.volume, %error, "the volume is unpublished, but its record could not be removed");
@@ -177,7 +182,7 @@ impl VolumePublisher {
     }
 
     /// Returns where the volume is published, with the pod's other volumes that it is made of.
-    fn place(&self, operation: &Operation, pod: &PodUid, folder: Directory) -> Result<PublishPlace, Failure> {
+    fn place(&self, operation: &Operation, pod: &PodUid, folder: PublishFolder) -> Result<PublishPlace, Failure> {
         let needed = self.needed_places(operation, pod)?;
         self.folders
             .publish(VolumeRef::of(operation), pod, folder, needed)
@@ -188,11 +193,10 @@ impl VolumePublisher {
         let place = |needed: &NeededVolume| {
             let (plugin, spec_name) = (needed.plugin.clone(), needed.spec_name.clone());
             let published = VolumePlace { pod: pod.clone(), plugin, spec_name };
-            let parent = self
-                .kernel()
-                .walk(self.folders.root(), &layout::plugin_folder(pod, &needed.plugin))
+            let place = self
+                .folders
+                .existing_place(&needed.plugin, &needed.spec_name, pod)
                 .map_err(|error| kernel_failure("MountVolume.OpenNeeded", FailureClass::Transient, &error))?;
-            let place = Place { parent, name: needed.spec_name.as_str().into() };
             let is_mount = self.expected.has_published(&published);
             Ok(NeededPlace { name: needed.name.as_str().to_owned(), place, is_mount })
         };

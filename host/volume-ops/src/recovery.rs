@@ -8,12 +8,14 @@ use std::sync::Arc;
 use tracing::warn;
 use volhost_core::RecoveredVolume;
 use volhost_kernel::{Directory, Entry, ErrorKind, Kernel, KernelError, is_temporary};
+use volhost_model::csi_layout;
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
+use volhost_runtime::Place;
 
 use super::expected_mounts::{ExpectedMounts, VolumePlace};
 use super::layout;
 use super::mount_records::MountRecords;
-use super::node_folders::NodeFolders;
+use super::node_folders::{NodeFolders, PublishFolder};
 use super::parallel;
 use super::pod_records::PodRecords;
 use super::record_cleanup::{self, FoundPod, FoundVolumes};
@@ -22,6 +24,7 @@ pub use super::recovered::Recovery;
 use super::recovery_devices::{DeviceScan, FoundDevices, MountOrigin};
 use super::size_watch::SizeWatch;
 use super::sub_paths::SubPathOps;
+use super::volume_data;
 use super::volume_records;
 use super::volume_sizes::VolumeSizes;
 
@@ -37,6 +40,17 @@ struct FoundVolume<'a> {
     record: Option<MountRecord>,
     /// The sub-paths in the record are mounted.
     intact: bool,
+    /// The volume that the file beside the mount names, if there is no record.
+    named: Option<UniqueVolumeName>,
+    /// It is mounted at its folder itself, as an earlier version did.
+    at_folder: bool,
+}
+
+/// The target of a volume in a pod's folder.
+struct FoundTarget {
+    place: Place,
+    entry: Entry,
+    is_in_folder: bool,
 }
 
 /// The records of a pod, or none because they cannot be used.
@@ -226,22 +240,39 @@ impl PodScan {
                     continue;
                 }
                 let record = records.get(&(plugin.clone(), spec_name.clone())).cloned();
-                let name = OsStr::new(spec_name.as_str());
-                let mount_state = match self.kernel().entry(&dir, name) {
-                    _ if private => None,
-                    Ok(Entry::Mount(_)) => Some(RecordedTarget::Mount),
-                    Ok(Entry::Folder) => Some(RecordedTarget::Folder),
-                    Ok(Entry::Symlink) => self.mapped(pod, &plugin, record.as_ref().map(|record| &record.volume)),
-                    Ok(_) => None,
+                let target = match self.target_in(kind, &dir, (&plugin, &spec_name), pod) {
+                    Ok(target) => target,
                     Err(error) => {
                         problem(&path, error.to_string());
                         None
                     }
                 };
-                let source = match (&record, mount_state) {
-                    (None, Some(RecordedTarget::Mount)) => self.kernel().mount_at(&dir, name).ok().flatten(),
+                let mount_state = match target.as_ref().map(|target| target.entry) {
+                    _ if private => None,
+                    Some(Entry::Mount(_)) => Some(RecordedTarget::Mount),
+                    Some(Entry::Folder) => Some(RecordedTarget::Folder),
+                    Some(Entry::Symlink) => self.mapped(pod, &plugin, record.as_ref().map(|record| &record.volume)),
+                    Some(_) | None => None,
+                };
+                let source = match (&record, mount_state, &target) {
+                    (None, Some(RecordedTarget::Mount), Some(FoundTarget { place, .. })) => {
+                        self.kernel().mount_at(&place.parent, &place.name).ok().flatten()
+                    }
                     _ => None,
                 };
+                // What the kubelet or an earlier run wrote beside the mount names the volume.
+                let named = match (&record, target.as_ref().filter(|target| target.is_in_folder)) {
+                    (None, Some(target)) => volume_data::named_in(self.kernel(), &target.place.parent, &plugin)
+                        .unwrap_or_else(|error| {
+                            problem(&path, error.to_string());
+                            None
+                        }),
+                    _ => None,
+                };
+                let at_folder = !private
+                    && kind == layout::VOLUMES
+                    && csi_layout::mount_in_folder(&plugin).is_some()
+                    && target.as_ref().is_some_and(|target| !target.is_in_folder);
                 digests.extend(record.as_ref().map(|record| record.volume.digest.clone()));
                 if mount_state == Some(RecordedTarget::Mount) {
                     let (pod, plugin, spec_name) = (pod.clone(), plugin.clone(), spec_name.clone());
@@ -252,10 +283,40 @@ impl PodScan {
                 }
                 let source = source.map(|mount| (mount.source, mount.root));
                 let intact = record.as_ref().is_some_and(|record| self.sub_paths.are_mounted(pod, &record.volume));
-                let place = FoundVolume { pod, plugin: plugin.clone(), spec_name, mount_state, source, record, intact };
+                let place = FoundVolume {
+                    pod,
+                    plugin: plugin.clone(),
+                    spec_name,
+                    mount_state,
+                    source,
+                    record,
+                    intact,
+                    named,
+                    at_folder,
+                };
                 all.push(recovered(place, devices, &self.volume_sizes));
             }
         }
+    }
+
+    /// Finds what is at the target of a volume, whose folder in its plugin's `dir` was found.
+    fn target_in(
+        &self,
+        kind: &str,
+        dir: &Directory,
+        (plugin, spec_name): (&PluginName, &SpecName),
+        pod: &PodUid,
+    ) -> Result<Option<FoundTarget>, KernelError> {
+        let found = if kind == layout::VOLUMES {
+            self.folders.publish_folder_in(dir.clone(), plugin, spec_name, pod)?
+        } else {
+            Some(PublishFolder::at_folder(dir.clone(), spec_name))
+        };
+        let Some(folder) = found else { return Ok(None) };
+        let is_in_folder = folder.is_in_folder();
+        let place = folder.place;
+        let entry = self.kernel().entry(&place.parent, &place.name)?;
+        Ok(Some(FoundTarget { place, entry, is_in_folder }))
     }
 
     /// A link in a pod's folder is a device only while the device is mapped for the pod, and
@@ -272,7 +333,7 @@ impl PodScan {
 }
 
 fn recovered(place: FoundVolume<'_>, devices: &FoundDevices, sizes: &VolumeSizes) -> RecoveredVolume {
-    let FoundVolume { pod, plugin, spec_name, mount_state, source, mut record, intact } = place;
+    let FoundVolume { pod, plugin, spec_name, mount_state, source, mut record, intact, named, at_folder } = place;
     // The volume may have grown since it was recorded, or have been refused to.
     if let Some(MountRecord { volume: recorded, .. }) = &mut record
         && recorded.spec.persistent_volume.is_some()
@@ -293,15 +354,21 @@ fn recovered(place: FoundVolume<'_>, devices: &FoundDevices, sizes: &VolumeSizes
             spec: Some(record.spec),
             attachable: record.attachable,
             stageable: record.stageable,
+            at_folder,
             container_mounts: record.container_mounts.into(),
             needs: record.needs.into(),
         },
         None => {
             let mapped_for = mount_state.is_none().then_some(pod);
             let behind = devices.behind(&plugin, &spec_name, source.as_ref(), mapped_for);
-            let (unique_name, attachable, stageable) = match behind {
-                Some((name, found)) => (name.clone(), found.attachable, found.stageable),
-                None => (UniqueVolumeName::of_pod(&plugin, pod, &spec_name), false, false),
+            let (unique_name, attachable, stageable) = match (named, behind) {
+                (Some(name), _) => match devices.get(&name) {
+                    Some(found) => (name, found.attachable, found.stageable),
+                    // Attached only, or staged without a trace: undoing what was not done does no harm.
+                    None => (name, true, true),
+                },
+                (None, Some((name, found))) => (name.clone(), found.attachable, found.stageable),
+                (None, None) => (UniqueVolumeName::of_pod(&plugin, pod, &spec_name), false, false),
             };
             RecoveredVolume {
                 pod: pod.clone(),
@@ -311,6 +378,7 @@ fn recovered(place: FoundVolume<'_>, devices: &FoundDevices, sizes: &VolumeSizes
                 unique_name,
                 spec: None,
                 intact: false,
+                at_folder,
                 attachable,
                 stageable,
                 container_mounts: Arc::default(),

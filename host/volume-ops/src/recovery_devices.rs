@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use volhost_core::RecoveredDevice;
 use volhost_kernel::{Directory, Entry, Kernel};
-use volhost_model::VolumeSpec;
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
+use volhost_model::{VolumeSpec, csi_layout};
 
 use super::device_record::DeviceRecord;
 use super::device_records::DeviceRecords;
@@ -18,6 +18,7 @@ use super::expected_mounts::{ExpectedMounts, NodePlace};
 use super::layout;
 use super::node_folders::NodeFolders;
 use super::recovered::Recovery;
+use super::volume_data;
 
 /// The name shown for a volume whose name in pods' folders is unknown.
 const UNKNOWN_NAME: &str = "unknown";
@@ -60,6 +61,10 @@ impl FoundDevices {
                     || mapped_for.is_some_and(|pod| found.pods.contains(pod))
             }
         })
+    }
+
+    pub(super) fn get(&self, volume: &UniqueVolumeName) -> Option<&FoundDevice> {
+        self.0.get(volume)
     }
 
     /// Returns the volumes as events for the state machine.
@@ -159,6 +164,9 @@ impl DeviceScan {
                 self.recover_mounts(&plugin, &of_plugin.join(layout::MOUNTS), &mut devices, found);
                 self.recover_maps(&plugin, &of_plugin.join(layout::VOLUME_DEVICES), &mut devices, found);
                 self.recover_driver_places(&plugin, &of_plugin.join(layout::DRIVER_DEVICES), &mut devices, found);
+                if csi_layout::mount_in_folder(&plugin).is_some() {
+                    self.recover_of_drivers(&plugin, &of_plugin, &mut devices, found);
+                }
             }
         }
         devices
@@ -179,6 +187,58 @@ impl DeviceScan {
                 Ok(_) if !devices.0.contains_key(&volume) => self.folders.forget_volume_folder(&path, name),
                 Ok(_) => {}
                 Err(error) => found.problems.push((path.display().to_string(), error.to_string())),
+            }
+        }
+    }
+
+    /// The staging mounts of CSI drivers' volumes, in a folder for each driver. The file beside the
+    /// mount names the volume: a driver may stage without a mount.
+    fn recover_of_drivers(&self, plugin: &PluginName, path: &Path, devices: &mut FoundDevices, found: &mut Recovery) {
+        let own = [layout::MOUNTS, layout::VOLUME_DEVICES, layout::DRIVER_DEVICES].map(Path::new);
+        let name = OsStr::new(layout::GLOBAL_MOUNT);
+        for (driver, of_driver) in self.folders_in(path, found) {
+            if own.contains(&driver.as_path()) {
+                continue;
+            }
+            for (_, path) in self.folders_in(&of_driver, found) {
+                let looked = self.folders.kernel().walk(self.folders.root(), &path).and_then(|folder| {
+                    let is_mounted = matches!(self.kernel().entry(&folder, name)?, Entry::Mount(_));
+                    let mount = if is_mounted { self.kernel().mount_at(&folder, name)? } else { None };
+                    Ok((folder, mount))
+                });
+                let (folder, mount) = match looked {
+                    Ok(looked) => looked,
+                    Err(error) => {
+                        found.problems.push((path.display().to_string(), error.to_string()));
+                        continue;
+                    }
+                };
+                let named = volume_data::named_in(self.kernel(), &folder, plugin);
+                let belongs = |volume: &UniqueVolumeName| layout::mount_folder(plugin, volume) == path;
+                let recorded = devices.0.keys().find(|volume| belongs(volume)).cloned();
+                let volume = match (&named, recorded) {
+                    (_, Some(recorded)) => Some(recorded),
+                    (Ok(named), None) => named.clone().filter(belongs),
+                    (Err(_), None) => None,
+                };
+                match (volume, mount) {
+                    (Some(volume), Some(mount)) => {
+                        self.expected.add_staged(NodePlace { plugin: plugin.clone(), volume: volume.clone() });
+                        devices.of_folder(plugin, volume).source = Some((mount.source, mount.root));
+                    }
+                    (Some(volume), None) => {
+                        devices.of_folder(plugin, volume);
+                    }
+                    (None, None) if matches!(named, Ok(None)) => self.folders.forget_staging_folder(&path),
+                    (None, _) => {
+                        let why = named.err().map_or_else(
+                            || "no record and no file beside it names its volume".to_owned(),
+                            |error| error.to_string(),
+                        );
+                        let text = format!("{why}; it stays until a pod uses that volume again");
+                        found.problems.push((path.display().to_string(), text));
+                    }
+                }
             }
         }
     }

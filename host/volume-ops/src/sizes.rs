@@ -10,7 +10,6 @@
 //! A volume whose storage hangs occupies a thread of the pool, and is not measured again before it
 //! answers.
 
-use std::ffi::OsStr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,6 @@ use tracing::debug;
 use volhost_kernel::{DiskUsage, KernelError};
 
 use super::events::EventSink;
-use super::layout;
 use super::size_watch::PodVolumeKey;
 use super::volume_ops::VolumeOps;
 use super::worker_pool::WorkerPool;
@@ -71,6 +69,6 @@ pub async fn measure(volume_ops: Weak<VolumeOps>, events: EventSink, stop: Cance
 /// Adds up what the volume's files take; may hang as long as the storage does.
 fn usage(volume_ops: &VolumeOps, (pod, plugin, spec_name): &PodVolumeKey) -> Result<DiskUsage, KernelError> {
     let kernel = volume_ops.kernel();
-    let folder = kernel.walk(volume_ops.root(), &layout::plugin_folder(pod, plugin))?;
-    kernel.disk_usage(&folder, OsStr::new(spec_name.as_str()))
+    let place = volume_ops.folders().existing_place(plugin, spec_name, pod)?;
+    kernel.disk_usage(&place.parent, &place.name)
 }

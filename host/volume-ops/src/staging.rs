@@ -114,7 +114,7 @@ impl VolumeStager {
                 drop(place);
                 self.folders.forget_staging(volume);
                 // What is left there may be mounted, whatever the plugin says.
-                let is_gone = self.folders.is_absent(&volume.staging_folder());
+                let is_gone = self.folders.staging_folder(volume).is_ok_and(|folder| self.folders.is_absent(&folder));
                 let class = if is_gone { error.class() } else { FailureClass::Uncertain };
                 found.device = after_stage(class);
                 if class == FailureClass::Final {
@@ -136,14 +136,13 @@ impl VolumeStager {
         let of_volume =
             |place: &VolumePlace| place.plugin == operation.plugin && place.spec_name == operation.spec_name;
         for published in self.expected.published().into_iter().filter(of_volume) {
-            let of_pod = self.folders.open(&layout::plugin_folder(&published.pod, &published.plugin))?;
+            let of_pod = self.folders.place_of(&published.plugin, &published.spec_name, &published.pod)?;
             let Some(of_pod) = of_pod else { continue };
-            let inner = Path::new(published.spec_name.as_str());
-            let shown = kernel.mount_at(&of_pod, inner.as_os_str())?;
+            let shown = kernel.mount_at(&of_pod.parent, &of_pod.name)?;
             if !shown.is_some_and(|mount| shows_all_of(&mount, &device)) {
                 continue;
             }
-            let root = kernel.walk(&of_pod, inner)?;
+            let root = kernel.walk(&of_pod.parent, Path::new(&of_pod.name))?;
             kernel.attach(kernel.bind(&kernel.source(&root)?, false)?, &place.folder, name)?;
             // The pod's mount may have gone since the check; then the folder below it was bound.
             if kernel.mount_at(&place.folder, name)?.is_some_and(|mount| shows_all_of(&mount, &device)) {
@@ -178,7 +177,7 @@ impl VolumeStager {
                 .mount_at(&place.folder, &place.name)
                 .map_err(|error| kernel_failure("UnmountDevice.Look", FailureClass::Uncertain, &error))?;
             if let Some(mount) = mount.filter(|mount| of_device && is_of_device(mount)) {
-                self.check_references(&volume.staging_folder(), &mount)?;
+                self.check_references(&self.folders.staging_folder(volume).map_err(failed)?, &mount)?;
                 device = device.or_else(|| Some(mount.source.to_string_lossy().into_owned()));
             }
             self.unmount(operation, call, &place)?;

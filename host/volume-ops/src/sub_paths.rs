@@ -11,10 +11,10 @@ use std::path::Path;
 
 use tracing::instrument;
 use volhost_core::Operation;
-use volhost_kernel::{Detach, Directory, Entry, ErrorKind, Kernel, KernelError, MissingSubPath, SubPathBind};
+use volhost_kernel::{Detach, Entry, ErrorKind, Kernel, KernelError, MissingSubPath, SubPathBind};
 use volhost_model::view::EventKind;
 use volhost_model::{ContainerMount, Failure, FailureClass, MountPropagation, PodUid, VolumeSpec};
-use volhost_runtime::Call;
+use volhost_runtime::{Call, Place};
 
 use super::failures::kernel_failure;
 use super::layout;
@@ -54,7 +54,7 @@ impl SubPathOps {
         operation: &Operation,
         call: &Call,
         pod: &PodUid,
-        parent: &Directory,
+        published: &Place,
     ) -> Result<(), Failure> {
         let parts: Vec<&ContainerMount> =
             operation.container_mounts.iter().filter(|mount| mount.sub_path.is_some()).collect();
@@ -67,10 +67,10 @@ impl SubPathOps {
         let mut failed = Vec::new();
         for part in parts {
             call.progress().enter(format!("sub-path of {}", part.shown()));
-            let shown = match self.show(operation, pod, parent, spec, part) {
+            let shown = match self.show(operation, pod, published, spec, part) {
                 // The folders of a pod whose last volume has just gone are removed: they can vanish
                 // under a new volume's parts.
-                Err(error) if error.kind() == ErrorKind::NotFound => self.show(operation, pod, parent, spec, part),
+                Err(error) if error.kind() == ErrorKind::NotFound => self.show(operation, pod, published, spec, part),
                 shown => shown,
             };
             if let Err(error) = shown {
@@ -93,14 +93,13 @@ impl SubPathOps {
         &self,
         operation: &Operation,
         pod: &PodUid,
-        parent: &Directory,
+        published: &Place,
         spec: &VolumeSpec,
         part: &ContainerMount,
     ) -> Result<(), KernelError> {
         let missing = if spec.read_only { MissingSubPath::Refuse } else { MissingSubPath::MakeFolders };
         let path = Path::new(part.sub_path.as_deref().unwrap_or_default());
-        let volume = OsStr::new(operation.spec_name.as_str());
-        let source = self.kernel().open_sub_path(parent, volume, path, missing)?;
+        let source = self.kernel().open_sub_path(&published.parent, &published.name, path, missing)?;
         let folder = layout::container_folder(pod, &operation.spec_name, &part.container);
         self.folders.of(pod).make_sub_paths();
         let folder = self.folders.make(&folder)?;

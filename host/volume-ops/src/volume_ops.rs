@@ -196,9 +196,9 @@ impl VolumeOps {
         if operation.stageable {
             self.staging.stage(operation, call, plugin, attached, found)?;
         }
-        let (folder, published) = self.publishing.publish(operation, call, plugin, (pod, spec))?;
+        let (place, published) = self.publishing.publish(operation, call, plugin, (pod, spec))?;
         self.expansion.expand_while_mounting(operation, call, plugin, attached, found);
-        self.publishing.finish(operation, call, plugin, (pod, spec), (&folder, &published))
+        self.publishing.finish(operation, call, plugin, (pod, spec), (&place, &published))
     }
 
     /// Stages the device, maps it for the pod, and grows it to the size of its PersistentVolume.
@@ -282,7 +282,7 @@ impl VolumeOps {
     /// # Errors
     /// The kernel's error. The connection may have been ended.
     pub fn force_unmount(&self, place: &VolumePlace, end_server: bool) -> Result<Forced, KernelError> {
-        forced::unmount(&self.folders, &place.path(), end_server, || self.expected.remove_published(place))
+        forced::unmount(&self.folders, &place.paths(), end_server, || self.expected.remove_published(place))
     }
 
     /// Unmounts a staging mount like [`VolumeOps::force_unmount`].
@@ -290,7 +290,7 @@ impl VolumeOps {
     /// # Errors
     /// As [`VolumeOps::force_unmount`].
     pub fn force_unmount_of_node(&self, place: &NodePlace, end_server: bool) -> Result<Forced, KernelError> {
-        forced::unmount(&self.folders, &place.path(), end_server, || self.expected.remove_staged(place))
+        forced::unmount(&self.folders, &place.paths(), end_server, || self.expected.remove_staged(place))
     }
 
     /// Lists the pods that have a folder.

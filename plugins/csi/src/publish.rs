@@ -52,7 +52,7 @@ pub(crate) fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Resul
     request::add_secret(&encoded, PUBLISH_SECRETS, volume, Some(pod), "nodePublishSecretRef")?;
     request::add_tokens(&encoded, PUBLISH_SECRETS, PUBLISH_CONTEXT, &object, pod)?;
 
-    let note = Note { driver: source.driver.clone(), id: message.volume_id };
+    let note = Note::of_pod(&source, &message.volume_id, volume);
     if !is_published || Note::of(target)?.as_ref() != Some(&note) {
         note.keep(target)?;
     }

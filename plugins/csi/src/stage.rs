@@ -8,6 +8,7 @@ use volhost_plugin_sdk::prelude::*;
 
 use crate::call::{Abilities, ask, meaning, node, send};
 use crate::messages::{Empty, LeavePathRequest, NodeStageVolumeRequest};
+use crate::note::Note;
 use crate::request;
 use crate::source::{self, Source};
 
@@ -21,6 +22,9 @@ pub(crate) fn stage(volume: &Volume, attached: Option<&Attachment>, target: &Mou
     let abilities = Abilities::of_node(&source.driver)?;
     let place = driver_mounts::prepare(target, Leaf::Folder)?;
     place.may_be_folder();
+    if let Some(handle) = &source.handle {
+        Note::of_node(&source, handle, volume).keep(target)?;
+    }
     if !abilities.has(node::STAGE_UNSTAGE_VOLUME) {
         return Ok(());
     }

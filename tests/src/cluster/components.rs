@@ -111,7 +111,10 @@ impl Cluster {
     }
 
     /// Ends every container, once the kubelet cannot start another.
-    pub(super) fn end_containers(&self) {
+    ///
+    /// # Panics
+    /// When the kubelet cannot be ended.
+    pub fn end_containers(&self) {
         if self.runs("kubelet") {
             self.kill_component("kubelet");
         }

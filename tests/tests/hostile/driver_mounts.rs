@@ -11,8 +11,8 @@ use volhost_kernel::{BlockDevices, Directory, Entry, FsOption, Kernel, Propagati
 use volhost_model::view::EventKind;
 use volhost_model::{FailureClass, Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
-    Call, CallError, CallSink, Compiler, DevicePlaces, ErrorCase, Limits, LogLevel, Plugin, PrivateFolder, Runtime,
-    RuntimeConfig, Target,
+    Call, CallError, CallSink, Compiler, DevicePlaces, ErrorCase, FolderKind, Limits, LogLevel, Plugin, PrivateFolder,
+    Runtime, RuntimeConfig, Target,
 };
 use volhost_testing_kernel::InMemoryKernel;
 use volhost_tests::artifacts;
@@ -117,8 +117,12 @@ impl Host {
     }
 
     fn target(&self) -> Target {
-        let private =
-            PrivateFolder { root: self.root.clone(), parent: "pods/uid-1/plugins".into(), name: "vol".into() };
+        let private = PrivateFolder {
+            root: self.root.clone(),
+            parent: "pods/uid-1/plugins".into(),
+            name: "vol".into(),
+            kind: FolderKind::Apart,
+        };
         Target {
             parent: self.kernel.walk(&self.root, Path::new("pods/uid-1/volumes")).unwrap(),
             name: "vol".into(),

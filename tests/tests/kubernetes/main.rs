@@ -10,6 +10,7 @@
 )]
 
 mod capacity;
+mod adopted;
 mod controller;
 mod controllers;
 mod demo;

@@ -60,9 +60,9 @@ spec: {{ accessModes: [ReadWriteOnce], storageClassName: {NAME}, resources: {{ r
     assert_eq!((annotation("provisioned-by").as_str(), annotation("migrated-to").as_str()), (PLUGIN, DRIVER));
 
     let uid = node.pod(NAME, &format!("[{{ name: vdata, persistentVolumeClaim: {{ claimName: {NAME} }} }}]"));
-    let folder = node.file(&uid, "kubernetes.io~csi", &name);
+    let folder = node.file(&uid, "kubernetes.io~csi", &format!("{name}/mount"));
     let is_mounted =
-        || node.node.all_mounts().iter().any(|mount| mount.point.ends_with(format!("kubernetes.io~csi/{name}")));
+        || node.node.all_mounts().iter().any(|mount| mount.point.ends_with(format!("kubernetes.io~csi/{name}/mount")));
     assert!(eventually(is_mounted), "{}", known());
     let in_use = || get(&["node", NAME], ".status.volumesInUse[*]");
     assert_eq!(in_use(), format!("kubernetes.io/csi/{DRIVER}^{handle}"));
@@ -83,12 +83,12 @@ spec: {{ accessModes: [ReadWriteOnce], storageClassName: {NAME}, resources: {{ r
     node.delete_pod(NAME);
     assert!(eventually(|| attachers().is_empty() && in_use().is_empty()), "{}", known());
     let own = node.pod("migrated-own", &format!("[{{ name: vown, cinder: {{ volumeID: '{handle}', fsType: xfs }} }}]"));
-    let own_folder = node.file(&own, "kubernetes.io~csi", "vown");
+    let own_folder = node.file(&own, "kubernetes.io~csi", "vown/mount");
     let is_mounted = || {
         node.node
             .all_mounts()
             .iter()
-            .any(|mount| mount.point.ends_with(format!("{own}/volumes/kubernetes.io~csi/vown")))
+            .any(|mount| mount.point.ends_with(format!("{own}/volumes/kubernetes.io~csi/vown/mount")))
     };
     assert!(eventually(is_mounted), "{}", known());
     node.assert_content(&own_folder.join("marker"), "of the claim");

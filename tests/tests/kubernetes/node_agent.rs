@@ -337,7 +337,7 @@ spec: {{ accessModes: [ReadWriteOnce], storageClassName: {name}, resources: {{ r
     let uid = node.pod(name, &format!("[{{ name: vdata, persistentVolumeClaim: {{ claimName: {name} }} }}]"));
     let volume = || get(&["pvc", name], ".spec.volumeName");
     let is_mounted = |node: &AgentNode| {
-        let volume = format!("kubernetes.io~csi/{}", volume());
+        let volume = format!("kubernetes.io~csi/{}/mount", volume());
         node.node.all_mounts().iter().any(|mount| mount.point.ends_with(&volume))
     };
     assert!(eventually(|| is_mounted(&node)), "{}", known(&node));
@@ -364,11 +364,11 @@ spec: {{ accessModes: [ReadWriteOnce], storageClassName: {name}, resources: {{ r
         get(&["pvc", name], ".status.conditions") + &get(&["pvc", name], ".status.allocatedResourceStatuses"),
         ""
     );
-    let space = rustix::fs::statvfs(node.file(&uid, "kubernetes.io~csi", &volume())).unwrap();
+    let space = rustix::fs::statvfs(node.file(&uid, "kubernetes.io~csi", &format!("{}/mount", volume()))).unwrap();
     assert!(space.f_blocks * space.f_frsize > 400 << 20, "{} blocks", space.f_blocks);
 
     // While the volume cannot be unmounted, it stays attached, though the pod is gone.
-    let busy = node.file(&uid, "kubernetes.io~csi", &format!("{}/busy", volume()));
+    let busy = node.file(&uid, "kubernetes.io~csi", &format!("{}/mount/busy", volume()));
     fs::write(&busy, "text").unwrap();
     let open = fs::File::open(&busy).unwrap();
     node.delete_pod(name);

@@ -1,6 +1,6 @@
 //! `volhost volume prune`: deletes the volumes that nobody uses, once a person agrees.
 
-use std::io::{self, BufRead};
+use std::io;
 use std::path::Path;
 
 use tonic::transport::Channel;
@@ -8,12 +8,10 @@ use volhost_api::pb;
 use volhost_api::pb::named_volumes_client::NamedVolumesClient;
 
 use super::{list, remove};
+use crate::answer::is_yes;
 use crate::error::CliError;
 use crate::format::printable;
 use crate::output::Output;
-
-/// The longest answer that is read, in bytes.
-const ANSWER_BYTES: u64 = 64;
 
 /// Deletes every volume without a user. Without `force`, lists them and asks first.
 ///
@@ -53,28 +51,4 @@ pub(super) async fn run(
         }
     }
     if failures.is_empty() { Ok(()) } else { Err(CliError::Failed(failures.join("\n"))) }
-}
-
-/// Reads an answer. No answer is no.
-fn is_yes(input: impl BufRead) -> Result<bool, CliError> {
-    let mut answer = String::new();
-    let read = input.take(ANSWER_BYTES).read_line(&mut answer);
-    read.map_err(|source| CliError::File { path: "standard input".into(), source })?;
-    Ok(["y", "yes"].iter().any(|yes| answer.trim().eq_ignore_ascii_case(yes)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_yes_is_yes() {
-        for yes in ["y\n", "Y", "yes\n", " YES \n", "y\nn\n"] {
-            assert!(is_yes(yes.as_bytes()).unwrap(), "{yes:?}");
-        }
-        for no in ["", "\n", "n\n", "no\n", "yess\n", "\ny\n", "yes, but\n"] {
-            assert!(!is_yes(no.as_bytes()).unwrap(), "{no:?}");
-        }
-        assert!(!is_yes("y".repeat(1 << 20).as_bytes()).unwrap());
-    }
 }

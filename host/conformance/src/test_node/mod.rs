@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use volhost_fuse_servers::FuseServerProcesses;
 use volhost_kernel::{Kernel, LinuxKernel, MountId, Propagation};
+use volhost_model::csi_layout;
 use volhost_model::spec::VolumeMode;
 use volhost_model::{Pod, VolumeSpec};
 use volhost_runtime::{CallError, Capability, ErrorCase, Place, Plugin};
@@ -145,7 +146,7 @@ impl TestNode {
         pod: &Pod,
     ) -> Verdict<Option<(TargetView, Vec<MountId>)>> {
         let (folder, name) = match step {
-            LifecycleStep::Publish => (self.pod_folder(pod), lifecycle.spec.name.as_str().to_owned()),
+            LifecycleStep::Publish => self.pod_path(lifecycle, pod),
             LifecycleStep::Stage => {
                 let volume = lifecycle.volume();
                 (layout::mount_folder(volume.plugin, volume.volume), layout::GLOBAL_MOUNT.to_owned())
@@ -163,7 +164,8 @@ impl TestNode {
 
     /// The volume's path in the pod's folder.
     pub(crate) fn volume_path(&self, lifecycle: &Lifecycle, pod: &Pod) -> PathBuf {
-        self.scratch.join(ROOT).join(self.pod_folder(pod)).join(lifecycle.spec.name.as_str())
+        let (folder, name) = self.pod_path(lifecycle, pod);
+        self.scratch.join(ROOT).join(folder).join(name)
     }
 
     /// The pod's folder, and the name of its volume in it.
@@ -172,8 +174,14 @@ impl TestNode {
         Ok(Place { parent: place.folder, name: place.name })
     }
 
-    fn pod_folder(&self, pod: &Pod) -> PathBuf {
-        layout::plugin_folder(&pod.uid, &self.plugin.info().name)
+    /// The folder of the volume's target below the root, and the target's name in it.
+    fn pod_path(&self, lifecycle: &Lifecycle, pod: &Pod) -> (PathBuf, String) {
+        let plugin = &self.plugin.info().name;
+        let (folder, name) = (layout::plugin_folder(&pod.uid, plugin), lifecycle.spec.name.as_str());
+        match csi_layout::mount_in_folder(plugin) {
+            Some(inner) => (folder.join(name), inner.to_owned()),
+            None => (folder, name.to_owned()),
+        }
     }
 
     /// Returns whether the step is taken, by the kernel's tables, or for an attachment by

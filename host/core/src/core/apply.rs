@@ -239,6 +239,7 @@ impl Core {
             vanished: false,
             remount_required: false,
             block: device.spec.as_ref().is_some_and(|spec| spec.is_block()),
+            at_folder: found.at_folder,
             spec: device.spec.clone(),
             container_mounts: found.container_mounts,
             parts_unsure: false,

@@ -77,6 +77,7 @@ impl Core {
             return;
         }
         let mount = Mount {
+            at_folder: false,
             state: MountState::ABSENT,
             intact: false,
             leaving: false,
@@ -132,7 +133,12 @@ impl Core {
             pod: object.filter(|_| !of_volume),
             spec,
             device_path: volume.device_path.clone(),
-            attachable: volume.attachable,
+            // A volume that was recovered without a record counts as attached, in case it is; a pod
+            // that has it mounted knows whether that takes an attachment.
+            attachable: match (kind, wanted) {
+                (OperationKind::Mount { .. } | OperationKind::Map { .. }, Some(wanted)) => wanted.volume.attachable,
+                _ => volume.attachable,
+            },
             stageable: volume.stageable,
             container_mounts: match kind {
                 OperationKind::Mount { .. } => wanted.map(|wanted| Arc::clone(&wanted.volume.container_mounts)),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use volhost_model::csi_layout;
 use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::view::{ContainerMountView, OperationView, PodPhase, PodView, VolumeState, VolumeView};
 use volhost_model::{ContainerMount, Failure, FailureClass, Pod, RecursiveReadOnly, VolumeSpec};
@@ -422,7 +423,11 @@ fn path_of(uid: &PodId, plugin: &PluginName, mount: &Mount) -> String {
         return String::new();
     }
     let folder = if mount.block { "volumeDevices" } else { "volumes" };
-    format!("pods/{uid}/{folder}/{}/{}", plugin.escaped(), mount.spec_name)
+    let path = format!("pods/{uid}/{folder}/{}/{}", plugin.escaped(), mount.spec_name);
+    match csi_layout::mount_in_folder(plugin) {
+        Some(inner) if !mount.block && !mount.at_folder => format!("{path}/{inner}"),
+        _ => path,
+    }
 }
 
 /// One use by a container. A part of the volume has a path once it was prepared.

@@ -117,6 +117,7 @@ impl World {
             unique_name: volume.unique_name.clone(),
             spec: Some(Arc::clone(&volume.spec)),
             intact,
+            at_folder: false,
             attachable: volume.attachable,
             stageable: volume.stageable,
             container_mounts: Arc::clone(&volume.container_mounts),

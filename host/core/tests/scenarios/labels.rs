@@ -117,6 +117,7 @@ fn a_recovered_volume_keeps_its_label_and_an_unrecorded_one_stays_with_its_pod()
         unique_name: volume.unique_name.clone(),
         spec: None,
         intact: false,
+        at_folder: false,
         attachable: false,
         stageable: true,
         container_mounts: volume.container_mounts.clone(),

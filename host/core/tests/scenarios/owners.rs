@@ -163,6 +163,7 @@ fn after_a_restart_a_volume_without_a_record_stays_with_the_plugin_of_its_folder
         unique_name: volume.unique_name.clone(),
         spec: None,
         intact: false,
+        at_folder: false,
         attachable: false,
         stageable: false,
         container_mounts: Arc::default(),

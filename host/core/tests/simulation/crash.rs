@@ -82,6 +82,7 @@ impl Sim<'_> {
             spec: (recorded || of.kind.block)
                 .then(|| self.catalog.spec(of.kind_id, of.handle, real.variant, 0).clone()),
             intact: complete && recorded && random.chance(80),
+            at_folder: false,
             attachable: of.kind.attachable,
             stageable: of.kind.stageable,
             container_mounts: self.catalog.parts(if recorded { u8::try_from(real.parts).unwrap() } else { 0 }).clone(),

@@ -10,6 +10,7 @@ use volhost_csi::CsiDrivers;
 use volhost_flex_drivers::FlexDrivers;
 use volhost_fuse_servers::FuseServerProcesses;
 use volhost_kernel::{Directory, Entry, FsOption, Kernel, KernelError, RootLock};
+use volhost_kubelet_root::claim;
 use volhost_objects::payload::SharedObjects;
 use volhost_plugin_folder::{Approvals, PluginRegistry};
 use volhost_runtime::{Environment, Runtime, RuntimeConfig};
@@ -69,6 +70,7 @@ pub(super) fn begin(
     });
     let memory = kernel.total_memory().map_err(StartError::Memory)?;
     check_place(options)?;
+    claim::check(kernel.as_ref(), &options.root)?;
     let (lock, root) = lock_and_prepare(options)?;
     let state = state_folder(kernel.as_ref(), &root)
         .map_err(|source| StartError::State { path: options.root.join(layout::STATE), source })?;
@@ -140,12 +142,24 @@ fn lock_and_prepare(options: &NodeOptions) -> Result<(RootLock, Directory), Star
         root.map_err(|source| StartError::Root { root: options.root.clone(), source })
     };
     match kernel.open_directory(&options.root) {
-        Ok(existing) => Ok((lock(&existing)?, prepare()?)),
+        Ok(existing) => {
+            let lock = lock(&existing)?;
+            let root = if stays_in_place(kernel.as_ref(), &existing) { existing } else { prepare()? };
+            Ok((lock, root))
+        }
         Err(_) => {
             let root = prepare()?;
             Ok((lock(&root)?, root))
         }
     }
+}
+
+/// Returns whether the root folder is an adopted one with the kubelet's mounts in it. Bound on
+/// itself, it would show copies of them, and the kubelet's own would stay below, hidden, when the
+/// copies are unmounted.
+fn stays_in_place(kernel: &dyn Kernel, root: &Directory) -> bool {
+    // A table that cannot be read stops the recovery, before anything is unmounted.
+    claim::is_adopted(kernel, root) && kernel.points_below(root, None).map_or(true, |points| !points.is_empty())
 }
 
 /// The folder for records: a tmpfs of the host's own, so that records are exactly as lasting as the

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 use volhost_kernel::KernelError;
+use volhost_kubelet_root::claim::NotAdopted;
 use volhost_runtime::RuntimeError;
 use volhost_volume_ops::layout_version::LayoutError;
 
@@ -23,6 +24,9 @@ pub enum StartError {
     /// The root folder lies where it must not.
     #[error(transparent)]
     Place(#[from] PlaceError),
+    /// It is a kubelet's.
+    #[error(transparent)]
+    Kubelets(#[from] NotAdopted),
     /// Another volhost has it.
     #[error("the root folder {} cannot be locked: {source}", root.display())]
     Lock {

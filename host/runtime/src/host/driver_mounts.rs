@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
-use volhost_kernel::{Directory, Entry, Kernel, MountInfo};
+use volhost_kernel::{Directory, Entry, Kernel, KernelError, MountInfo};
 use wasmtime::component::Resource;
 
 use super::State;
@@ -21,8 +21,6 @@ const FOLDER_MODE: u32 = 0o750;
 /// How many of the mounts that appeared at other paths a message names.
 const NAMED: usize = 3;
 
-/// The file with a volume's note, in its private folder.
-const NOTE: &str = ".volhost-note";
 /// The longest note, in bytes.
 const NOTE_BYTES: usize = 4096;
 
@@ -138,9 +136,9 @@ impl Host for State {
             state.budget.charge_written(1, note.len())?;
             let target = Arc::clone(&state.table.get(&target)?.0);
             if note.is_empty() {
-                return Ok(private_of(&target)?.forget(&*state.kernel, OsStr::new(NOTE))?);
+                return Ok(private_of(&target)?.remove_note(&*state.kernel)?);
             }
-            Ok(private_of(&target)?.write(&*state.kernel, OsStr::new(NOTE), note.as_bytes())?)
+            Ok(private_of(&target)?.write_note(&*state.kernel, note.as_bytes())?)
         })
     }
 
@@ -148,9 +146,14 @@ impl Host for State {
         self.step("driver-mounts.note", |state| {
             let target = Arc::clone(&state.table.get(&target)?.0);
             let Some(private) = &target.private else { return Ok(None) };
-            let bytes = private.read(&*state.kernel, OsStr::new(NOTE), NOTE_BYTES)?;
             // An invalid note counts as none: the volume is then unmounted as one without a note.
-            Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()))
+            match private.read_note(&*state.kernel, NOTE_BYTES) {
+                Ok(bytes) => Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok())),
+                Err(
+                    KernelError::TooLarge { .. } | KernelError::SymbolicLink { .. } | KernelError::WrongType { .. },
+                ) => Ok(None),
+                Err(error) => Err(error.into()),
+            }
         })
     }
 

@@ -19,6 +19,7 @@ use crate::bindings::volhost::plugin::mounts::{
 use crate::bindings::volhost::plugin::types;
 use crate::call_error::PluginError;
 use crate::handles::{DetachedMount, MountSource, MountTarget, PodHandle};
+use crate::private::{FolderKind, PrivateFolder};
 
 /// Threads of one walk over a volume's files; more wait for one another on one disk.
 const WALKERS: usize = 4;
@@ -246,8 +247,9 @@ impl HostMountTarget for State {
     fn private_folder(&mut self, target: Resource<MountTarget>) -> Result<Resource<MountSource>, HostError> {
         self.change("mount-target.private-folder", |state| {
             let target = Arc::clone(&state.table.get(&target)?.0);
-            let Some(private) = target.private.as_ref().filter(|_| target.pod_uid.is_some()) else {
-                let text = "the node's own place has no private folder".to_owned();
+            let is_apart = |private: &&PrivateFolder| private.kind == FolderKind::Apart;
+            let Some(private) = target.private.as_ref().filter(is_apart).filter(|_| target.pod_uid.is_some()) else {
+                let text = "a staging target, and a target of a CSI driver, have no private folder".to_owned();
                 return Err(HostError::Plugin(types::Error::Unsupported(text)));
             };
             let source = private.make(&*state.kernel)?;

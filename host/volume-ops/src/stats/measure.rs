@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use volhost_kernel::{Directory, DiskUsage, Entry, Kernel, KernelError};
-use volhost_runtime::{CallError, Capability, Measured, Target};
+use volhost_runtime::{CallError, Capability, Measured, Place, Target};
 
 use super::MeteredVolume;
 use crate::layout;
@@ -103,9 +103,8 @@ pub fn prefer(own: &mut Measured, plugins: Measured) {
 }
 
 fn look(volume_ops: &VolumeOps, volume: &MeteredVolume) -> Result<Option<TargetKind>, KernelError> {
-    let name = OsStr::new(volume.spec_name.as_str());
-    if let Some(folder) = volume_ops.folders().open(&layout::plugin_folder(&volume.pod, &volume.plugin))? {
-        match volume_ops.kernel().entry(&folder, name)? {
+    if let Some(place) = volume_ops.folders().place_of(&volume.plugin, &volume.spec_name, &volume.pod)? {
+        match volume_ops.kernel().entry(&place.parent, &place.name)? {
             Entry::Mount(_) => return Ok(Some(TargetKind::Mount)),
             Entry::Folder => return Ok(Some(TargetKind::Folder)),
             _ => {}
@@ -117,9 +116,13 @@ fn look(volume_ops: &VolumeOps, volume: &MeteredVolume) -> Result<Option<TargetK
     Ok(mapped.map(|_| TargetKind::Device))
 }
 
+fn place_of(volume_ops: &VolumeOps, volume: &MeteredVolume) -> Result<Place, KernelError> {
+    volume_ops.folders().existing_place(&volume.plugin, &volume.spec_name, &volume.pod)
+}
+
 fn file_system(volume_ops: &VolumeOps, volume: &MeteredVolume) -> Result<Measured, KernelError> {
-    let folder = volume_ops.kernel().walk(volume_ops.root(), &layout::plugin_folder(&volume.pod, &volume.plugin))?;
-    file_system_at(volume_ops.kernel().as_ref(), &folder, OsStr::new(volume.spec_name.as_str()))
+    let place = place_of(volume_ops, volume)?;
+    file_system_at(volume_ops.kernel().as_ref(), &place.parent, &place.name)
 }
 
 /// Returns the figures of the file system at a name in a folder.
@@ -142,8 +145,8 @@ pub fn file_system_at(kernel: &dyn Kernel, folder: &Directory, name: &OsStr) -> 
 }
 
 fn files(volume_ops: &VolumeOps, volume: &MeteredVolume) -> Result<DiskUsage, KernelError> {
-    let folder = volume_ops.kernel().walk(volume_ops.root(), &layout::plugin_folder(&volume.pod, &volume.plugin))?;
-    volume_ops.kernel().disk_usage(&folder, OsStr::new(volume.spec_name.as_str()))
+    let place = place_of(volume_ops, volume)?;
+    volume_ops.kernel().disk_usage(&place.parent, &place.name)
 }
 
 fn device(volume_ops: &VolumeOps, volume: &MeteredVolume) -> Result<Measured, KernelError> {
@@ -157,9 +160,10 @@ fn target(volume_ops: &VolumeOps, volume: &MeteredVolume, kind: &TargetKind) -> 
     if matches!(kind, TargetKind::Device) {
         return Ok(None);
     }
+    let place = place_of(volume_ops, volume)?;
     Ok(Some(Target {
-        parent: volume_ops.kernel().walk(volume_ops.root(), &layout::plugin_folder(&volume.pod, &volume.plugin))?,
-        name: volume.spec_name.as_str().into(),
+        parent: place.parent,
+        name: place.name,
         pod_uid: Some(volume.pod.clone()),
         spec_name: volume.spec_name.clone(),
         staging_mount: None,

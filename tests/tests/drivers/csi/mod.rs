@@ -6,6 +6,7 @@ mod drivers_shown;
 mod faults;
 mod flapping;
 mod growth;
+mod layout;
 mod node_info;
 mod staging;
 mod upgrade;

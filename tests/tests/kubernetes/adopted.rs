@@ -1,0 +1,243 @@
+//! volhost takes over the root folder of a stock kubelet, while the kubelet's containers run.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use volhost_tests::artifacts;
+use volhost_tests::cluster::{Cluster, IMAGE, NODE};
+use volhost_tests::wait::eventually;
+
+use crate::kit::{Driver, MIB};
+
+const POD: &str = "taken";
+/// The volumes of the pod: each kind that the kubelet lays out in a way of its own.
+const VOLUMES: &str = "
+    - { name: scratch, emptyDir: {} }
+    - { name: memory, emptyDir: { medium: Memory } }
+    - { name: words, configMap: { name: taken-words } }
+    - { name: disk, persistentVolumeClaim: { claimName: taken-pv-claim } }
+    - { name: host, hostPath: { path: $HOST, type: DirectoryOrCreate } }
+";
+const MOUNTS: &str = "[{ name: scratch, mountPath: /scratch }, { name: memory, mountPath: /memory },
+        { name: words, mountPath: /words }, { name: disk, mountPath: /disk }, { name: host, mountPath: /host },
+        { name: disk, mountPath: /part, subPath: part }]";
+/// The container writes into each of these again and again.
+const WRITTEN: [&str; 4] = ["scratch", "memory", "disk", "part"];
+
+/// The daemon on the kubelet's root folder.
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Taken {
+    driver: Driver,
+    uid: String,
+}
+
+impl Taken {
+    /// A cluster of its own, whose pod runs and writes.
+    fn start() -> Self {
+        let driver = Driver::start_in(Arc::new(Cluster::start()), "taken", &[], false);
+        driver.wait_registered();
+        driver.image("taken-pv", 16 * MIB);
+        driver.volume("taken-pv", "");
+        let cluster = &driver.cluster;
+        let host = cluster.node().folder().join("disk/host").display().to_string();
+        let script = "while true; do for at in scratch memory disk part; do date +%s%N > /$at/now; done; done";
+        cluster.apply(&format!(
+            "apiVersion: v1
+kind: ConfigMap
+metadata: {{ name: taken-words }}
+data: {{ word: hello }}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{ name: {POD} }}
+spec:
+  hostNetwork: true
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: main
+      image: {IMAGE}
+      imagePullPolicy: Never
+      command: [sh, -c, {script:?}]
+      volumeMounts: {MOUNTS}
+  volumes: {}",
+            VOLUMES.replace("$HOST", &host)
+        ));
+        cluster.wait_running(POD);
+        let uid = cluster.kubectl(&["get", "pod", POD, "-o", "jsonpath={.metadata.uid}"]);
+        Self { driver, uid }
+    }
+
+    fn cluster(&self) -> &Cluster {
+        &self.driver.cluster
+    }
+
+    fn root(&self) -> PathBuf {
+        self.cluster().kubelet()
+    }
+
+    fn of_pod(&self, path: &str) -> PathBuf {
+        let inside = self.root().join("pods").join(&self.uid).join(path);
+        self.cluster().node().path(&inside)
+    }
+
+    fn command(&self) -> Command {
+        let (node, root) = (self.cluster().node(), self.root());
+        for plugin in ["config-map", "csi", "secret", "projected", "downward-api"] {
+            let file = artifacts::plugin(plugin);
+            fs::copy(&file, node.folder().join("plugins").join(file.file_name().unwrap())).unwrap();
+        }
+        let config = node.folder().join("taken.toml");
+        let grant = format!("[grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"{}\"]\n", node.folder().display());
+        fs::write(&config, grant).unwrap();
+        let mut command = node.inside(artifacts::volhostd());
+        command.arg("run").arg("--root-dir").arg(&root).arg("--config").arg(config);
+        command.arg("--plugin-dir").arg(node.folder().join("plugins"));
+        command.arg("--plugin-registry").arg(self.cluster().registry());
+        command.arg("--cache-dir").arg(node.folder().join("cache")).arg("--socket").arg(node.socket());
+        command.args(["--node-name", NODE, "--kubernetes", "--kubeconfig"]).arg(self.cluster().kubeconfig());
+        command
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.cluster().node().folder().join("taken.log")
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    fn run(&self) -> Daemon {
+        let log = fs::File::options().create(true).append(true).open(self.log_file()).unwrap();
+        let mut command = self.command();
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).process_group(0);
+        Daemon(command.spawn().unwrap())
+    }
+
+    /// Runs `volhost adopt` with these arguments. Returns whether it succeeded, and what it printed.
+    fn adopt(&self, arguments: &[&str]) -> (bool, String) {
+        let mut command = self.cluster().node().inside(artifacts::volhost());
+        let output =
+            command.args(["adopt", "--kubelet-root"]).arg(self.root()).args(arguments).stdin(Stdio::null()).output();
+        let output = output.unwrap();
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+        (output.status.success(), text)
+    }
+
+    /// The mounts below the kubelet's root folder: their ids and points.
+    fn mounts(&self) -> Vec<(u64, PathBuf)> {
+        let mut mounts = self.cluster().node().mount_ids_below(&self.root());
+        mounts.sort();
+        mounts
+    }
+
+    /// Every file and folder below the kubelet's root folder, but those inside volumes.
+    fn files(&self) -> Vec<PathBuf> {
+        fn below(folder: &Path, all: &mut Vec<PathBuf>) {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let is_volume = folder.file_name().is_some_and(|name| name.to_string_lossy().contains('~'));
+                all.push(entry.path());
+                if !is_volume && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    below(&entry.path(), all);
+                }
+            }
+        }
+        let mut all = Vec::new();
+        below(&self.cluster().node().path(&self.root()), &mut all);
+        all.sort();
+        all
+    }
+
+    /// The container writes: what it wrote last changes at each place.
+    fn assert_writes(&self) {
+        for place in WRITTEN {
+            let file = self.of_pod(&match place {
+                "disk" => "volumes/kubernetes.io~csi/taken-pv/mount/now".to_owned(),
+                "part" => "volumes/kubernetes.io~csi/taken-pv/mount/part/now".to_owned(),
+                other => format!("volumes/kubernetes.io~empty-dir/{other}/now"),
+            });
+            let read = || fs::read_to_string(&file).unwrap_or_default();
+            let before = read();
+            assert!(eventually(|| !read().is_empty() && read() != before), "{}\n{}", file.display(), self.log());
+        }
+    }
+}
+
+#[test]
+fn a_kubelets_root_folder_is_adopted_under_running_containers() {
+    let taken = Taken::start();
+    taken.assert_writes();
+
+    let (done, said) = taken.adopt(&["--yes"]);
+    assert!(!done && said.contains("a kubelet answers at"), "{said}");
+    taken.cluster().kill_component("kubelet");
+    let refused = taken.command().output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    let way_out = format!("volhost adopt --kubelet-root {}", taken.root().display());
+    assert!(!refused.status.success() && said.contains(&way_out), "{said}");
+
+    let (before, files) = (taken.mounts(), taken.files());
+    let (done, table) = taken.adopt(&["--dry-run"]);
+    assert!(done, "{table}");
+    for words in [
+        "volume scratch of kubernetes.io/empty-dir: a folder",
+        "volume memory of kubernetes.io/empty-dir: tmpfs",
+        "volume words of kubernetes.io/configmap: a folder",
+        "taken-pv of driver taken.test",
+        "staged volume of driver taken.test",
+        "sub-path of volume taken-pv for container main",
+        "the kubelet's mark of a finished emptyDir",
+    ] {
+        assert!(table.contains(words), "{words}\n{table}");
+    }
+    let (done, said) = taken.adopt(&[]);
+    assert!(!done && said.contains("nothing was changed"), "without an answer: {said}");
+    assert_eq!((taken.mounts(), taken.files()), (before.clone(), files));
+    let (done, said) = taken.adopt(&["--yes"]);
+    assert!(done && said.contains("is adopted"), "{said}");
+    assert_eq!(taken.mounts(), before);
+
+    let daemon = taken.run();
+    let node = taken.cluster().node();
+    assert!(eventually(|| node.cli(&["get", "pods"]).status.success()), "{}", taken.log());
+    let shown = || String::from_utf8_lossy(&node.cli(&["get", "pods"]).stdout).into_owned();
+    let is_mounted = || shown().lines().any(|line| line.contains(POD) && line.contains("Mounted"));
+    assert!(eventually(is_mounted), "{}\n{}", shown(), taken.log());
+    let after = taken.mounts();
+    let lost: Vec<_> = before.iter().filter(|mount| !after.contains(mount)).collect();
+    assert!(lost.is_empty(), "unmounted: {lost:?}\n{}", taken.log());
+    taken.assert_writes();
+    let word = fs::read_to_string(taken.of_pod("volumes/kubernetes.io~configmap/words/word"));
+    assert_eq!(word.unwrap(), "hello");
+
+    // A restart of the daemon changes nothing either.
+    drop(daemon);
+    let _daemon = taken.run();
+    assert!(eventually(is_mounted), "{}\n{}", shown(), taken.log());
+    assert_eq!(taken.mounts(), after);
+    taken.assert_writes();
+
+    // Nobody but the test ends the containers of a node without a kubelet.
+    taken.cluster().end_containers();
+    taken.cluster().kubectl(&["delete", "pod", POD, "--force", "--grace-period=0"]);
+    let folder = taken.of_pod("");
+    assert!(eventually(|| !folder.exists()), "{:?}\n{}", taken.files(), taken.log());
+    let volumes = || -> Vec<_> {
+        let left = taken.mounts().into_iter().map(|(_, point)| point);
+        left.filter(|point| *point != taken.root().join("state")).collect()
+    };
+    assert!(eventually(|| volumes().is_empty()), "{:?}\n{}", volumes(), taken.log());
+    let staged = node.path(&taken.root().join("plugins/kubernetes.io/csi/taken.test"));
+    assert!(eventually(|| !staged.exists()), "{:?}\n{}", taken.files(), taken.log());
+    taken.driver.assert_gone(&["taken-pv"]);
+}
