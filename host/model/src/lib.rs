@@ -23,6 +23,7 @@
 //! | [`drivers`] | interface: calls of registered CSI drivers |
 //! | [`driver_programs`] | interface: runs of FlexVolume drivers |
 //! | [`iscsi`] | interface: sessions with iSCSI targets |
+//! | [`oci`] | names and digests of what registries keep |
 //! | [`clock`] | the time of day, never running backwards |
 //! | [`duration`] | durations as people write them: `2m3s` |
 //! | [`quantity`] | Kubernetes quantities as bytes |
@@ -44,6 +45,7 @@ pub mod mount_options;
 pub mod names;
 pub mod needed_volume;
 pub mod objects;
+pub mod oci;
 pub mod pod;
 pub mod pod_fields;
 pub mod pod_resources;

@@ -6,12 +6,12 @@ use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION, 
 use hyper::{Method, Request, StatusCode, Uri};
 use serde::Deserialize;
 use thiserror::Error;
+use volhost_model::oci::Reference;
+use volhost_model::text::printable;
 
 use crate::access::Access;
 use crate::challenge::{self, Challenge};
 use crate::credentials::Credentials;
-use crate::reference::Reference;
-use crate::text::printable;
 use crate::transport::{HttpResponse, Transport, TransportError};
 
 /// Registries send to where they store; storage may send on once more.

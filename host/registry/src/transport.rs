@@ -15,8 +15,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use volhost_model::oci::is_loopback;
 
-use crate::reference::is_loopback;
 use crate::tls::{self, TlsError};
 
 /// How we call ourselves.
@@ -140,7 +140,7 @@ impl Transport {
             return self.exchange(stream, request, &peer, limit).await;
         }
         let name = ServerName::try_from(peer.address().to_owned())
-            .map_err(|_| TransportError::Address(crate::text::printable(&peer.host)))?;
+            .map_err(|_| TransportError::Address(volhost_model::text::printable(&peer.host)))?;
         let connector = match &self.tls {
             Some(connector) => connector.clone(),
             None => self.tls.insert(tls::connector()?).clone(),
@@ -235,7 +235,7 @@ struct Peer {
 
 impl Peer {
     fn of(uri: &Uri) -> Result<Self, TransportError> {
-        let wrong = || TransportError::Address(crate::text::printable(&uri.to_string()));
+        let wrong = || TransportError::Address(volhost_model::text::printable(&uri.to_string()));
         let authority = uri.authority().ok_or_else(wrong)?;
         let secure = match uri.scheme_str() {
             Some("https") => true,
