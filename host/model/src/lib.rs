@@ -22,6 +22,7 @@
 //! | [`objects`] | interface: the objects that a volume may read |
 //! | [`drivers`] | interface: calls of registered CSI drivers |
 //! | [`driver_programs`] | interface: runs of FlexVolume drivers |
+//! | [`images`] | interface: the images of the node |
 //! | [`iscsi`] | interface: sessions with iSCSI targets |
 //! | [`oci`] | names and digests of what registries keep |
 //! | [`clock`] | the time of day, never running backwards |
@@ -39,6 +40,7 @@ pub mod duration;
 pub mod failure;
 pub mod fields;
 mod huge_pages;
+pub mod images;
 pub mod iscsi;
 pub mod label_selector;
 pub mod mount_options;

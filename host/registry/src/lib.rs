@@ -21,6 +21,7 @@
 //! | module | its job |
 //! |---|---|
 //! | [`credentials`] | credentials from the environment and docker's configuration |
+//! | [`image`] | manifests and blobs of any image |
 //! | [`publish`](mod@publish), [`pull`](mod@pull) | the two directions |
 //! | `access` | how to reach a registry |
 //! | `artifact` | manifests and configs |
@@ -35,6 +36,7 @@ mod access;
 mod artifact;
 mod challenge;
 pub mod credentials;
+pub mod image;
 pub mod publish;
 mod publish_error;
 pub mod pull;
