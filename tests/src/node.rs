@@ -22,6 +22,7 @@ const CACHE: &str = "cache";
 pub struct NodeBuilder {
     plugins: Vec<PathBuf>,
     arguments: Vec<String>,
+    variables: Vec<(String, PathBuf)>,
     config: Option<String>,
     prepare: Option<String>,
     cold: bool,
@@ -34,6 +35,7 @@ pub struct Node {
     folder: TempDir,
     namespace: MountNamespace,
     arguments: Vec<String>,
+    variables: Vec<(String, PathBuf)>,
     cold: bool,
     name: String,
     daemon: Option<Child>,
@@ -56,7 +58,15 @@ impl Readiness {
 impl Default for NodeBuilder {
     fn default() -> Self {
         let plugins = ["empty-dir", "host-path", "local"].map(artifacts::plugin).to_vec();
-        Self { plugins, arguments: Vec::new(), config: None, prepare: None, cold: false, name: "test-node".to_owned() }
+        Self {
+            plugins,
+            arguments: Vec::new(),
+            variables: Vec::new(),
+            config: None,
+            prepare: None,
+            cold: false,
+            name: "test-node".to_owned(),
+        }
     }
 }
 
@@ -86,6 +96,13 @@ impl NodeBuilder {
     #[must_use]
     pub fn config(mut self, text: &str) -> Self {
         self.config = Some(text.to_owned());
+        self
+    }
+
+    /// Starts the daemon with this variable in its environment.
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: &Path) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -128,7 +145,17 @@ impl NodeBuilder {
             arguments.extend(["--config".to_owned(), path.display().to_string()]);
         }
         let namespace = MountNamespace::new();
-        let node = Node { folder, namespace, arguments, cold: self.cold, name: self.name, daemon: None, killed: None };
+        let variables = self.variables;
+        let node = Node {
+            folder,
+            namespace,
+            arguments,
+            variables,
+            cold: self.cold,
+            name: self.name,
+            daemon: None,
+            killed: None,
+        };
         if let Some(script) = self.prepare {
             let done =
                 node.inside("sh").args(["-euc", &script]).env("NODE", node.folder.path()).status().expect("sh runs");
@@ -248,6 +275,7 @@ impl Node {
             .arg("--cache-dir")
             .arg(folder.join(CACHE))
             .args(["--node-name", &self.name])
+            .envs(self.variables.iter().cloned())
             .args(&self.arguments);
         command
     }

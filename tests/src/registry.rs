@@ -96,6 +96,11 @@ impl Registry {
         format!("{}/{rest}", self.address)
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The certificate to believe.
     pub fn authority(&self) -> PathBuf {
         self.folder.path().join("cert.pem")

@@ -278,6 +278,9 @@ pub(super) enum InternalCommand {
     CompilePlugin,
     /// Read what program to become, drop the privileges that it is not to have, and become it.
     RunProgram,
+    /// Fetch a manifest or blob of an image: the request on standard input, the content on standard
+    /// output, no privileges.
+    FetchImage,
 }
 
 /// How to print.

@@ -34,6 +34,7 @@ mod drain;
 mod error;
 mod events;
 mod explain;
+mod fetch_image;
 mod force_unmount;
 mod format;
 mod get;
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
                 volhost_runtime::compile_stdin_to_stdout(&volhost_runtime::Limits::default())
             }
             InternalCommand::RunProgram => volhost_process::launch::become_program(),
+            InternalCommand::FetchImage => fetch_image::run(),
         };
     }
     let mut output = Output::of_process(cli.color);

@@ -27,6 +27,9 @@ pub enum CaseError {
     /// The settings are malformed.
     #[error("settings: {0}")]
     Settings(#[source] serde_json::Error),
+    /// The folder for images cannot be made.
+    #[error("a folder for images cannot be made: {0}")]
+    Images(#[source] io::Error),
     /// A source has no fields.
     #[error("{0} is no map of fields")]
     NotAMap(String),

@@ -271,6 +271,7 @@ impl CaseFile {
             namespace: of.namespace.clone().unwrap_or_else(|| "default".into()),
             name: name.to_owned(),
             service_account: of.service_account.clone(),
+            image_pull_secrets: Vec::new(),
             labels: of.labels.clone(),
             annotations: of.annotations.clone(),
             fs_group: None,

@@ -141,6 +141,7 @@ pub(crate) fn pod(context: &HashMap<String, String>, target: &str) -> Result<Pod
         namespace: named("namespace"),
         name: named("name"),
         service_account: context.get("csi.storage.k8s.io/serviceAccount.name").cloned().unwrap_or_default(),
+        image_pull_secrets: Vec::new(),
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
         fs_group: None,

@@ -9,6 +9,7 @@ use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
+use volhost_images::RegistryProgram;
 use volhost_kernel::Propagation;
 use volhost_runtime::{Compiler, Signatures, TrustedKeysError};
 
@@ -106,6 +107,7 @@ pub(super) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Da
             args: vec!["internal".into(), "compile-plugin".into()],
         },
         launcher: Launcher::this_program(),
+        image_client: image_client(),
         propagation: Propagation::Shared,
         bounds: Bounds {
             overdue_after: config.operation_deadline,
@@ -186,6 +188,13 @@ pub(super) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Da
             Ok(())
         }
     }
+}
+
+/// The command line beside this program, which speaks to registries for it.
+fn image_client() -> RegistryProgram {
+    let program = std::fs::read_link("/proc/self/exe").unwrap_or_default().with_file_name("volhost");
+    let variable = |name: &str| std::env::var_os(name).map(|value| (name.into(), value));
+    RegistryProgram::new(program, variable("SSL_CERT_FILE").into_iter().collect())
 }
 
 /// Logs an end before the daemon has served. The next start recovers what exists.

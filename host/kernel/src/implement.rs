@@ -9,7 +9,7 @@ pub use crate::image_files::check_image_type;
 pub use crate::names::{check_absolute, check_group, check_mode, check_name, check_relative, label, temporary, text};
 pub use crate::network_mounts::{check_server, check_share};
 pub use crate::options::{MountAttributes, attributes, check_huge_pages, check_tmpfs, option_names};
-pub use crate::overlays::{UPPER, WORK, check_overlay};
+pub use crate::overlays::{UPPER, WORK, check_overlay, check_source};
 pub use crate::ownership::{check_map, wanted_mode};
 pub use crate::quotas::{FEATURE, check_limit};
 

@@ -46,11 +46,35 @@ pub trait Overlays {
         options: &[FsOption],
     ) -> Result<DetachedMount>;
 
+    /// As [`Overlays::overlay`] without a top: a mount that shows the `lowers` as one folder. The
+    /// mount table shows `source` as its source, by which its owner finds it again. At most 256
+    /// bytes of letters, digits and `-._:@`.
+    ///
+    /// # Errors
+    /// As [`Overlays::overlay`]; `InvalidOption` for another source.
+    fn layers(&self, lowers: &[&MountSource], source: &str) -> Result<DetachedMount>;
+
     /// The root of a detached mount, to be bound or to be an overlay's top.
     ///
     /// # Errors
     /// `Failed` when the process has no file descriptor left.
     fn root_of(&self, mount: &DetachedMount) -> Result<MountSource>;
+}
+
+/// The longest source of a mount, in bytes.
+const SOURCE_BYTES: usize = 256;
+
+/// Refuses a source that the mount table could not show as one word. The same for every kernel.
+pub fn check_source(source: &str) -> Result<()> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:@".contains(&byte);
+    if !source.is_empty() && source.len() <= SOURCE_BYTES && source.bytes().all(plain) {
+        return Ok(());
+    }
+    Err(KernelError::InvalidOption {
+        subject: "overlay".to_owned(),
+        option: "source".to_owned(),
+        reason: format!("must be letters, digits and -._:@, at most {SOURCE_BYTES} bytes"),
+    })
 }
 
 /// Refuses layers and options that no overlay can have. The same for every kernel.

@@ -22,7 +22,9 @@
 //! | [`objects`] | interface: the objects that a volume may read |
 //! | [`drivers`] | interface: calls of registered CSI drivers |
 //! | [`driver_programs`] | interface: runs of FlexVolume drivers |
+//! | [`images`] | interface: the images of the node |
 //! | [`iscsi`] | interface: sessions with iSCSI targets |
+//! | [`oci`] | names and digests of what registries keep |
 //! | [`clock`] | the time of day, never running backwards |
 //! | [`duration`] | durations as people write them: `2m3s` |
 //! | [`quantity`] | Kubernetes quantities as bytes |
@@ -39,12 +41,14 @@ pub mod duration;
 pub mod failure;
 pub mod fields;
 mod huge_pages;
+pub mod images;
 pub mod iscsi;
 pub mod label_selector;
 pub mod mount_options;
 pub mod names;
 pub mod needed_volume;
 pub mod objects;
+pub mod oci;
 pub mod pod;
 pub mod pod_fields;
 pub mod pod_resources;

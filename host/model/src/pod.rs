@@ -27,6 +27,9 @@ pub struct Pod {
     pub name: String,
     /// `spec.serviceAccountName`; empty when the pod names none.
     pub service_account: String,
+    /// The names of `spec.imagePullSecrets`.
+    #[serde(default)]
+    pub image_pull_secrets: Vec<String>,
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
     /// `metadata.annotations`.
@@ -82,6 +85,7 @@ impl Pod {
             name: uid.to_string(),
             uid,
             service_account: String::new(),
+            image_pull_secrets: Vec::new(),
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
             fs_group: None,

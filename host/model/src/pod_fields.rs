@@ -118,6 +118,7 @@ pub(crate) mod tests {
             namespace: "shop".into(),
             name: "web".into(),
             service_account: String::new(),
+            image_pull_secrets: Vec::new(),
             labels: map(&[("tier", "front"), ("app.kubernetes.io/name", "web")]),
             annotations: map(&[("note", "two\nlines \"quoted\" \\ ü \u{1} \u{200b} e\u{301}")]),
             fs_group: None,

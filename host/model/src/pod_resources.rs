@@ -152,6 +152,7 @@ mod tests {
             namespace: "shop".into(),
             name: "web".into(),
             service_account: String::new(),
+            image_pull_secrets: Vec::new(),
             labels: [].into(),
             annotations: [].into(),
             fs_group: None,

@@ -25,6 +25,20 @@ pub fn shorten(text: &str, chars: usize) -> String {
     }
 }
 
+/// How much of a foreign text [`printable`] shows, in characters.
+const SHOWN: usize = 300;
+
+/// A foreign text on one line, without control characters, cut to a limit.
+#[must_use]
+pub fn printable(words: &str) -> String {
+    let clean = |character: char| if character.is_control() { ' ' } else { character };
+    let mut text: String = words.trim().chars().take(SHOWN).map(clean).collect();
+    if words.trim().chars().count() > SHOWN {
+        text.push_str("...");
+    }
+    text
+}
+
 /// The error and its causes on one line. A cause whose text an outer error contains is not
 /// repeated.
 #[must_use]
@@ -45,6 +59,12 @@ pub fn error_chain(error: &dyn Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stranger_moves_no_cursor_and_fills_no_screen() {
+        assert_eq!(printable(" a\u{1b}[2Jb\nc "), "a [2Jb c");
+        assert_eq!(printable(&"x".repeat(1000)).len(), SHOWN + 3);
+    }
 
     #[test]
     fn each_cause_is_written_once() {

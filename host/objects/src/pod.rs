@@ -87,6 +87,7 @@ pub(super) fn check(
         namespace,
         name: metadata.name.unwrap_or_default(),
         service_account: spec.service_account_name.clone().or_else(|| spec.service_account.clone()).unwrap_or_default(),
+        image_pull_secrets: image_pull_secrets(&spec),
         labels: metadata.labels.unwrap_or_default(),
         annotations: metadata.annotations.unwrap_or_default(),
         fs_group,
@@ -136,6 +137,12 @@ fn volumes(raw: Vec<Map<String, Value>>, line_of: &dyn Fn(&str) -> u32) -> Resul
         volumes.push(PodVolume { name, line, source: WrittenSource::new(source) });
     }
     Ok(volumes)
+}
+
+/// The secrets with logins for the pod's images. Names are optional in the API, and none is no secret.
+fn image_pull_secrets(spec: &k8s::PodSpec) -> Vec<String> {
+    let named = spec.image_pull_secrets.iter().flatten().map(|secret| secret.name.clone());
+    named.filter(|name| !name.is_empty()).collect()
 }
 
 /// The user that all containers run as, if each says so and all say the same.

@@ -16,6 +16,9 @@ pub const CLAIM_SOURCE: &str = "persistentVolumeClaim";
 /// The field of a volume whose claim is made for it alone.
 pub const EPHEMERAL_SOURCE: &str = "ephemeral";
 
+/// The field of a volume that is an OCI image, for which the pod's pull secrets are.
+const IMAGE_SOURCE: &str = "image";
+
 /// The claim of a generic ephemeral volume: `<pod>-<volume>`.
 pub fn ephemeral_claim_name(pod: &str, volume: &str) -> String {
     format!("{pod}-{volume}")
@@ -65,6 +68,9 @@ pub(super) fn of_pod(pod: &PodObject) -> BTreeSet<ObjectKey> {
                             found.insert(any_trust_bundle());
                         }
                     }
+                }
+                IMAGE_SOURCE => {
+                    found.extend(pod.pod.image_pull_secrets.iter().map(|name| key(Kind::Secret, name)));
                 }
                 _ if migrated::is_migrated(source) => {
                     let volume = migrated::inline(&volume.name, source, &fields, namespace).and_then(Result::ok);

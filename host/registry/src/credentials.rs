@@ -139,7 +139,7 @@ impl Credentials {
     }
 
     /// The value of the header `Authorization`.
-    pub(crate) fn basic(&self) -> String {
+    pub fn basic(&self) -> String {
         format!("Basic {}", BASE64.encode(format!("{}:{}", self.user, self.password)))
     }
 }
@@ -218,7 +218,7 @@ fn ask(path: &Path, helper: &str, host: &str) -> Result<Option<Credentials>, Cre
         path: path.to_owned(),
         program: program.clone(),
         host: host.to_owned(),
-        how: crate::text::printable(how),
+        how: volhost_model::text::printable(how),
     };
     // A name with a slash would be a path of the configuration's choice.
     if helper.contains('/') {

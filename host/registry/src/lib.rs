@@ -20,9 +20,8 @@
 //!
 //! | module | its job |
 //! |---|---|
-//! | [`reference`](mod@reference) | `HOST/NAME:TAG@sha256:...` |
-//! | [`digest`] | content by its digest |
 //! | [`credentials`] | credentials from the environment and docker's configuration |
+//! | [`image`] | manifests and blobs of any image |
 //! | [`publish`](mod@publish), [`pull`](mod@pull) | the two directions |
 //! | `access` | how to reach a registry |
 //! | `artifact` | manifests and configs |
@@ -37,23 +36,20 @@ mod access;
 mod artifact;
 mod challenge;
 pub mod credentials;
-pub mod digest;
+pub mod image;
 pub mod publish;
 mod publish_error;
 pub mod pull;
-pub mod reference;
 mod referrers;
 mod session;
-mod text;
 mod tls;
 mod transport;
 
 pub use access::Access;
 pub use credentials::{Credentials, CredentialsError};
-pub use digest::Digest;
 pub use publish::{PublishedArtifact, publish};
 pub use pull::{PulledPlugin, pull};
-pub use reference::{Reference, ReferenceError};
 pub use session::SessionError;
 pub use tls::TlsError;
 pub use transport::TransportError;
+pub use volhost_model::oci::{Digest, Reference, ReferenceError};

@@ -7,11 +7,11 @@ use crate::artifact::{
     ArtifactManifest, CREATED, Component, Descriptor, EMPTY, EMPTY_CONTENT, INDEX, MANIFEST, MANIFEST_BYTES, SIGNATURE,
     SIGNATURE_BYTES, WASM_CONFIG, WASM_LAYER, WasmConfig,
 };
-use crate::digest::Digest;
 pub use crate::publish_error::PublishError;
-use crate::reference::Reference;
 use crate::referrers;
 use crate::session::{HttpRequest, Session, SessionError, escape};
+use volhost_model::oci::Digest;
+use volhost_model::oci::Reference;
 
 /// The largest answer to a push, in bytes: only a refusal has a body.
 const ANSWER_BYTES: u64 = 64 << 10;

@@ -2,9 +2,9 @@
 
 use thiserror::Error;
 
-use crate::digest::Digest;
-use crate::reference::Reference;
 use crate::session::SessionError;
+use volhost_model::oci::Digest;
+use volhost_model::oci::Reference;
 
 /// Why a plugin was not published. Its tag is unchanged then.
 #[derive(Debug, Error)]

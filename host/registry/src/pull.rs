@@ -8,11 +8,11 @@ use crate::artifact::{
     ArtifactManifest, CREATED, Descriptor, INDEX, MANIFEST, MANIFEST_BYTES, SIGNATURE, SIGNATURE_BYTES, WASM_CONFIG,
     WASM_LAYER,
 };
-use crate::digest::Digest;
-use crate::reference::Reference;
 use crate::referrers;
 use crate::session::{HttpRequest, Session, SessionError};
-use crate::text::printable;
+use volhost_model::oci::Digest;
+use volhost_model::oci::Reference;
+use volhost_model::text::printable;
 
 /// The first bytes of every component: the magic number, the version, and the layer "component".
 const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";

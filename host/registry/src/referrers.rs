@@ -5,9 +5,9 @@ use hyper::{Method, StatusCode};
 use serde_json::Value;
 
 use crate::artifact::{Descriptor, INDEX, Index, MANIFEST_BYTES};
-use crate::digest::Digest;
 use crate::publish_error::PublishError;
 use crate::session::{HttpRequest, Session, SessionError, escape};
+use volhost_model::oci::Digest;
 
 /// The header by which a registry confirms the `subject` of a manifest.
 pub(crate) const UNDERSTOOD: &str = "oci-subject";

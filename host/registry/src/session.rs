@@ -10,9 +10,9 @@ use thiserror::Error;
 use crate::access::Access;
 use crate::challenge::{self, Challenge};
 use crate::credentials::Credentials;
-use crate::reference::Reference;
-use crate::text::printable;
-use crate::transport::{HttpResponse, Transport, TransportError};
+use crate::transport::{HttpResponse, Take, Transport, TransportError};
+use volhost_model::oci::Reference;
+use volhost_model::text::printable;
 
 /// Registries send to where they store; storage may send on once more.
 const REDIRECTS: usize = 5;
@@ -146,12 +146,22 @@ impl<'a> Session<'a> {
 
     /// Asks, with a login if one is wanted, wherever the answer is. The answer may be a refusal.
     pub(crate) async fn call(&mut self, call: HttpRequest<'_>) -> Result<HttpResponse, SessionError> {
+        self.call_into(call, None).await
+    }
+
+    /// As [`Self::call`]. The content of a success goes to `take`, piece by piece, if that is given.
+    pub(crate) async fn call_into(
+        &mut self,
+        call: HttpRequest<'_>,
+        mut take: Option<&mut Take<'_>>,
+    ) -> Result<HttpResponse, SessionError> {
         let mut uri = call.uri.clone();
         let mut asked_to_log_in = false;
         let mut hops = 0;
         loop {
             let at_home = same_origin(&uri, &self.base);
-            let answer = self.transport.send(self.request(&call, &uri, at_home)?, call.limit).await?;
+            let answer =
+                self.transport.send(self.request(&call, &uri, at_home)?, call.limit, take.as_deref_mut()).await?;
             match answer.status {
                 StatusCode::UNAUTHORIZED if at_home && !asked_to_log_in => {
                     asked_to_log_in = true;
@@ -242,7 +252,7 @@ impl<'a> Session<'a> {
             request = request.header(AUTHORIZATION, credentials.basic());
         }
         let failed = |source| TransportError::Request { host: self.host.to_owned(), source };
-        let answer = self.transport.send(request.body(Full::default()).map_err(failed)?, TOKEN_BYTES).await?;
+        let answer = self.transport.send(request.body(Full::default()).map_err(failed)?, TOKEN_BYTES, None).await?;
         match answer.status {
             StatusCode::OK => {}
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if self.credentials.is_none() => {

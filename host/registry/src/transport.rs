@@ -16,8 +16,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::reference::is_loopback;
 use crate::tls::{self, TlsError};
+use volhost_model::oci::is_loopback;
 
 /// How we call ourselves.
 const AGENT: &str = concat!("volhost/", env!("CARGO_PKG_VERSION"));
@@ -93,7 +93,19 @@ pub enum TransportError {
         /// The bound.
         limit: u64,
     },
+    /// The answer cannot be passed on.
+    #[error("what {host} answers cannot be written")]
+    Taken {
+        /// The host and port.
+        host: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
 }
+
+/// Takes the content of an answer, piece by piece.
+pub(crate) type Take<'a> = dyn FnMut(&[u8]) -> io::Result<()> + Send + 'a;
 
 /// An answer, whole.
 #[derive(Debug)]
@@ -123,11 +135,12 @@ impl Transport {
     }
 
     /// Sends `request`, whose address is absolute, and reads the answer, of which at most `limit`
-    /// bytes of content.
+    /// bytes of content. That of a success goes to `take` if that is given.
     pub(crate) async fn send(
         &mut self,
         request: Request<Full<Bytes>>,
         limit: u64,
+        take: Option<&mut Take<'_>>,
     ) -> Result<HttpResponse, TransportError> {
         let peer = Peer::of(request.uri())?;
         let allowed = peer.secure || (self.plain_http && is_loopback(&peer.name));
@@ -137,17 +150,17 @@ impl Transport {
         let stream = self.patiently(&peer, TcpStream::connect((peer.address(), peer.port))).await?;
         let stream = stream.map_err(|source| TransportError::Connect { host: peer.host.clone(), source })?;
         if !peer.secure {
-            return self.exchange(stream, request, &peer, limit).await;
+            return self.exchange(stream, request, &peer, (limit, take)).await;
         }
         let name = ServerName::try_from(peer.address().to_owned())
-            .map_err(|_| TransportError::Address(crate::text::printable(&peer.host)))?;
+            .map_err(|_| TransportError::Address(volhost_model::text::printable(&peer.host)))?;
         let connector = match &self.tls {
             Some(connector) => connector.clone(),
             None => self.tls.insert(tls::connector()?).clone(),
         };
         let stream = self.patiently(&peer, connector.connect(name, stream)).await?;
         let stream = stream.map_err(|source| TransportError::Handshake { host: peer.host.clone(), source })?;
-        self.exchange(stream, request, &peer, limit).await
+        self.exchange(stream, request, &peer, (limit, take)).await
     }
 
     async fn exchange<S>(
@@ -155,7 +168,7 @@ impl Transport {
         stream: S,
         mut request: Request<Full<Bytes>>,
         peer: &Peer,
-        limit: u64,
+        content: (u64, Option<&mut Take<'_>>),
     ) -> Result<HttpResponse, TransportError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -176,7 +189,7 @@ impl Transport {
         let sending = Duration::from_secs(request.body().size_hint().lower() / SLOWEST);
         let answer =
             self.within(peer, self.idle_timeout + sending, sender.send_request(request)).await?.map_err(failed)?;
-        self.read(answer, head, peer, limit).await
+        self.read(answer, head, peer, content).await
     }
 
     async fn read(
@@ -184,7 +197,7 @@ impl Transport {
         answer: Response<Incoming>,
         head_only: bool,
         peer: &Peer,
-        limit: u64,
+        (limit, mut take): (u64, Option<&mut Take<'_>>),
     ) -> Result<HttpResponse, TransportError> {
         let too_large = || TransportError::TooLarge { host: peer.host.clone(), limit };
         let (head, mut body) = answer.into_parts();
@@ -198,13 +211,20 @@ impl Transport {
             return Err(too_large());
         }
         let mut content = Vec::new();
+        let mut count: u64 = 0;
         while let Some(frame) = self.patiently(peer, body.frame()).await? {
             let frame = frame.map_err(|source| TransportError::Http { host: peer.host.clone(), source })?;
             let Some(data) = frame.data_ref() else { continue };
-            if (content.len() + data.len()) as u64 > limit {
+            count = count.saturating_add(data.len() as u64);
+            if count > limit {
                 return Err(too_large());
             }
-            content.extend_from_slice(data);
+            match take.as_mut().filter(|_| head.status.is_success()) {
+                Some(take) => {
+                    take(data).map_err(|source| TransportError::Taken { host: peer.host.clone(), source })?;
+                }
+                None => content.extend_from_slice(data),
+            }
         }
         Ok(HttpResponse { status: head.status, headers: head.headers, body: content.into() })
     }
@@ -235,7 +255,7 @@ struct Peer {
 
 impl Peer {
     fn of(uri: &Uri) -> Result<Self, TransportError> {
-        let wrong = || TransportError::Address(crate::text::printable(&uri.to_string()));
+        let wrong = || TransportError::Address(volhost_model::text::printable(&uri.to_string()));
         let authority = uri.authority().ok_or_else(wrong)?;
         let secure = match uri.scheme_str() {
             Some("https") => true,

@@ -32,6 +32,7 @@ pub(crate) const GRANTABLE_INTERFACES: &[&str] = &[
     "image-files",
     "network-mounts",
     "iscsi-sessions",
+    "oci-images",
     "overlays",
     "pod-volumes",
     "block-devices",

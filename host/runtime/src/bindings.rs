@@ -40,6 +40,7 @@ wasmtime::component::bindgen!({
         "volhost:plugin/driver-exec.outcome": crate::handles::Outcome,
         "volhost:plugin/fuse-servers.fuse-server": crate::handles::FuseServerHandle,
         "volhost:plugin/iscsi-sessions.logical-unit": crate::handles::LogicalUnitHandle,
+        "volhost:plugin/oci-images.image": crate::handles::ImageHandle,
         "volhost:plugin/driver-mounts.driver-place": crate::handles::DriverPlace,
         "volhost:plugin/driver-mounts.device-place": crate::handles::DevicePlace,
         "volhost:plugin/devices.attachment": crate::handles::AttachmentHandle,

@@ -8,6 +8,7 @@ use volhost_model::pod_resources::Allocatable;
 use crate::fuse_servers::{FuseServers, NoFuseServers};
 use volhost_model::driver_programs::{DriverPrograms, NoPrograms};
 use volhost_model::drivers::{Drivers, NoDrivers};
+use volhost_model::images::{Images, NoImages};
 use volhost_model::iscsi::{IscsiSessions, NoSessions};
 use volhost_model::objects::{NoObjects, Objects};
 
@@ -37,7 +38,8 @@ impl NodeFacts {
     }
 }
 
-/// The host's services for plugins: facts of the node, objects, drivers, programs and sessions.
+/// The host's services for plugins: facts of the node, objects, drivers, programs, sessions and
+/// images.
 ///
 /// A new environment has none of them.
 #[derive(Debug, Clone)]
@@ -48,6 +50,7 @@ pub struct Environment {
     programs: Arc<dyn DriverPrograms>,
     fuse_servers: Arc<dyn FuseServers>,
     iscsi: Arc<dyn IscsiSessions>,
+    images: Arc<dyn Images>,
 }
 
 impl Default for Environment {
@@ -59,6 +62,7 @@ impl Default for Environment {
             programs: Arc::new(NoPrograms),
             fuse_servers: Arc::new(NoFuseServers),
             iscsi: Arc::new(NoSessions),
+            images: Arc::new(NoImages),
         }
     }
 }
@@ -106,6 +110,13 @@ impl Environment {
         self
     }
 
+    /// Sets the store of OCI images.
+    #[must_use]
+    pub fn with_images(mut self, images: Arc<dyn Images>) -> Self {
+        self.images = images;
+        self
+    }
+
     /// Returns the objects that volumes name.
     #[must_use]
     pub fn objects(&self) -> &Arc<dyn Objects> {
@@ -130,5 +141,9 @@ impl Environment {
 
     pub(crate) fn iscsi(&self) -> &dyn IscsiSessions {
         &*self.iscsi
+    }
+
+    pub(crate) fn images(&self) -> &dyn Images {
+        &*self.images
     }
 }

@@ -12,6 +12,7 @@ use crate::provisioned::{MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnap
 use crate::settings::DeclaredSetting;
 use crate::target::{Attachment, Place, Target};
 use volhost_model::driver_programs::{DriverAnswer, DriverOutcome};
+use volhost_model::images::StoredImage;
 use volhost_model::iscsi::{ChapUser, LogicalUnit};
 use volhost_model::objects::KeyedObject;
 
@@ -267,6 +268,10 @@ pub struct LogicalUnitHandle {
     /// How the target does.
     pub(crate) target: Option<ChapUser>,
 }
+
+/// An OCI image of the node's store.
+#[derive(Debug)]
+pub struct ImageHandle(pub(crate) StoredImage);
 
 /// A FUSE server that is about to be started; none once it was.
 #[derive(Debug)]

@@ -11,6 +11,7 @@
 //! ROOT/provisioned/                                  what is known of volumes that were made for claims; outlives the machine
 //! ROOT/pods-by-request                               exists while pods are kept that were added by request
 //! ROOT/bindings.json                                 which claims keep volumes that they have outgrown; outlives the machine
+//! ROOT/images/                                       the store of OCI images; outlives the machine
 //! ROOT/sizes/                                        the sizes that volumes were expanded to; outlives the machine
 //! ROOT/approvals/plugins.json                        which plugin has which name, source and grant; outlives the machine
 //! ROOT/state/                                        a tmpfs: records, objects added by request; goes with the machine
@@ -47,6 +48,8 @@ pub const PLUGINS: &str = "plugins";
 pub const MOUNTS: &str = "mounts";
 /// The staging mount of a volume.
 pub const GLOBAL_MOUNT: &str = "globalmount";
+/// The store of OCI images.
+pub const IMAGES: &str = "images";
 /// The records of the sizes of volumes.
 pub const SIZES: &str = "sizes";
 /// The tmpfs with the host's own records.

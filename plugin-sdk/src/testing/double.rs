@@ -9,6 +9,7 @@ pub(crate) use super::files;
 pub(crate) use super::flex::{Arguments, Driver, Options, Outcome, driver_exec};
 pub(crate) use super::grpc::{self, Part};
 pub(crate) use super::identity::{Description, Identity, Measurement};
+pub(crate) use super::images::{Image, oci_images};
 pub(crate) use super::layers::{image_files, overlays, pod_volumes};
 pub(crate) use super::mount::{DetachedMount, FsOption, MountSource};
 pub(crate) use super::objects::{

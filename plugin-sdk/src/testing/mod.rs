@@ -52,6 +52,7 @@ pub(crate) mod grpc;
 mod host;
 mod host_devices;
 mod identity;
+mod images;
 mod layers;
 mod mount;
 mod objects;

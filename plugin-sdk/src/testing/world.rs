@@ -9,6 +9,7 @@ use super::devices::Devices;
 use super::drivers::Driven;
 use super::flex::FlexDrivers;
 use super::grpc::Drivers;
+use super::images::OciImages;
 use super::objects::Objects;
 use super::provisioning_calls::ProvisioningCall;
 use super::target::TargetContent;
@@ -52,6 +53,7 @@ pub const CALLS: &[&str] = &[
     "huge-pages.create",
     "id-maps.map-group",
     "image-files.mount",
+    "image.mount",
     "iscsi-sessions.connect",
     "iscsi-sessions.disconnect",
     "iscsi-sessions.rescan",
@@ -73,6 +75,8 @@ pub const CALLS: &[&str] = &[
     "mounted-options",
     "mounted-type",
     "network-mounts.mount",
+    "oci-images.find",
+    "oci-images.pull",
     "open",
     "other-pods",
     "overlays.mount",
@@ -115,6 +119,8 @@ pub(crate) struct World {
     pub(crate) images: BTreeMap<String, String>,
     /// What servers export, by server and path, and by which versions of the protocol.
     pub(crate) shares: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+    /// Registries and images of the plugin's grant.
+    pub(crate) oci: OciImages,
     /// iSCSI targets.
     pub(crate) targets_of_iscsi: Targets,
     /// The private folders that were made, by pod uid and name in the pod's folder.
@@ -181,6 +187,7 @@ impl World {
             fuse_servers: BTreeMap::new(),
             images: BTreeMap::new(),
             shares: BTreeMap::new(),
+            oci: OciImages::default(),
             targets_of_iscsi: Targets::default(),
             private_folders: BTreeSet::new(),
             pod_volumes: BTreeSet::new(),

@@ -53,6 +53,7 @@ macro_rules! capability {
                     "volhost:plugin/image-files@0.1.0": crate::wasm::bindings::volhost::plugin::image_files,
                     "volhost:plugin/network-mounts@0.1.0": crate::wasm::bindings::volhost::plugin::network_mounts,
                     "volhost:plugin/iscsi-sessions@0.1.0": crate::wasm::bindings::volhost::plugin::iscsi_sessions,
+                    "volhost:plugin/oci-images@0.1.0": crate::wasm::bindings::volhost::plugin::oci_images,
                     "volhost:plugin/block-devices@0.1.0": crate::wasm::bindings::volhost::plugin::block_devices,
                     "volhost:plugin/id-maps@0.1.0": crate::wasm::bindings::volhost::plugin::id_maps,
                     "volhost:plugin/huge-pages@0.1.0": crate::wasm::bindings::volhost::plugin::huge_pages,
@@ -117,6 +118,7 @@ pub use bindings::volhost::plugin::filesystems::FormatOptions;
 pub use bindings::volhost::plugin::fuse_servers::FuseServer;
 pub use bindings::volhost::plugin::iscsi_sessions::LogicalUnit;
 pub use bindings::volhost::plugin::mounts::{DetachedMount, MountSource, MountTarget};
+pub use bindings::volhost::plugin::oci_images::Image;
 pub use bindings::volhost::plugin::provisioning::{
     GroupRequest, SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest,
 };
@@ -125,7 +127,8 @@ pub use bindings::volhost::plugin::volumes::{Description, Identity, Measurement,
 pub use bindings::volhost::plugin::{
     block_devices, cluster_trust_bundles, config_maps, csi_driver_objects, driver_exec, driver_mounts, events, files,
     filesystems, fuse_servers, grpc, host_paths, huge_pages, id_maps, image_files, loop_devices, network_mounts, node,
-    overlays, pod_volumes, provisioning, provisioning_calls, quotas, secrets, service_account_tokens, settings, tmpfs,
+    oci_images, overlays, pod_volumes, provisioning, provisioning_calls, quotas, secrets, service_account_tokens,
+    settings, tmpfs,
 };
 
 use bindings::volhost::plugin::{log as host_log, mounts, types, volumes};

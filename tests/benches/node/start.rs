@@ -25,6 +25,7 @@ const PLUGINS: [&str; 15] = [
     "flex-volume",
     "git-repo",
     "host-path",
+    "image",
     "image-file",
     "iscsi",
     "local",

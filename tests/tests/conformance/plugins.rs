@@ -40,6 +40,7 @@ each_passes! {
     loop_passes: "loop" with "loop";
     loop_with_a_file_system_that_grows_passes: "loop" with "loop-xfs" only "expand";
     image_file_passes: "image-file" with "image-file";
+    image_passes: "image" with "image";
     overlay_passes: "overlay" with "overlay";
     overlay_with_a_kept_top_passes: "overlay" with "overlay-kept";
 }

@@ -56,6 +56,8 @@ enum Takes {
     FileName,
     /// A path below a granted folder, or an absolute one.
     ImagePath,
+    /// The reference of an OCI image.
+    ImageReference,
     /// An amount of bytes.
     Quantity,
     /// One of a few words.
@@ -154,6 +156,21 @@ impl Takes {
             ServerPath => &["", "relative", "../x", "/export/../etc", "/export/..", "/a\0b", "/a\nb", &long],
             FileName => &["", ".", "..", "../x", "a/b", "/etc/passwd", "a\0b", "a\nb", &long],
             ImagePath => &["", "..", "../x", "/images/../etc/x", "a\0b", "a\nb", "folder/", &long],
+            ImageReference => &[
+                "",
+                "R.example/App",
+                "r.example/../app",
+                "r.example/a b",
+                "r.example/app:1 --help",
+                "r.example/app:",
+                "r.example/app@sha256:00",
+                "user@r.example/app",
+                "https://r.example/app",
+                "r.example/app\0",
+                "r.example/app\n",
+                "oci:/srv/../etc",
+                &long,
+            ],
             Quantity => &["1GB", "-1", "1e400", "0x10", "many", "1Mi\0", "99999999999999999999999", &long],
             Word => &["nope", "\0", &long],
             Top => {
@@ -331,6 +348,13 @@ fn kinds() -> Vec<Kind> {
             persistent: false,
             good: json!({ "server": "192.0.2.1", "path": "/export", "readOnly": true }),
             fields: &[("server", Server, NEEDED), ("path", ServerPath, NEEDED), ("readOnly", Bool, MAY_LACK)],
+        },
+        Kind {
+            plugin: "image",
+            source: "image",
+            persistent: false,
+            good: json!({ "reference": "r.example/team/app:1", "pullPolicy": "Never" }),
+            fields: &[("reference", ImageReference, NEEDED), ("pullPolicy", Word, MAY_LACK)],
         },
         Kind {
             plugin: "iscsi",
@@ -714,6 +738,7 @@ every_field_of! {
     every_field_of_overlay: "overlay",
     every_field_of_image_file: "image-file",
     every_field_of_nfs: "nfs",
+    every_field_of_image: "image",
     every_field_of_iscsi: "iscsi",
     every_field_of_git_repo: "git-repo",
     every_field_of_ephemeral: NO_PLUGIN,

@@ -128,6 +128,7 @@ pub(crate) fn pod() -> Arc<Pod> {
         namespace: "ns".into(),
         name: "pod".into(),
         service_account: String::new(),
+        image_pull_secrets: Vec::new(),
         labels: [].into(),
         annotations: [].into(),
         fs_group: None,

@@ -37,6 +37,7 @@ const BAD_OPTION: &[&str] = &["option"];
 const BAD_SERVER: &[&str] = &["server"];
 const BAD_PORTAL: &[&str] = &["must be an IP address"];
 const BAD_NAME: &[&str] = &["must be an iSCSI name"];
+const BAD_IMAGE: &[&str] = &["is no ", "names no registry"];
 const NOT_GRANTED: &[&str] = &["not granted"];
 const NOT_NAMED: &[&str] = &["does not name", "did not say"];
 const BAD_FILE_PATH: &[&str] = &["path", "name"];
@@ -138,6 +139,23 @@ const ROWS: &[Row] = &[
     ("interface", "$LONG", &["interface"]),
     ("initiator", "iqn.a\niface.transport_name = x", BAD_NAME),
     ("initiator", "--op", BAD_NAME),
+    // Images. No registry is asked for what is refused.
+    ("oci-image", "other.example/app:1", NOT_GRANTED),
+    ("oci-image", "r.example.evil/app:1", NOT_GRANTED),
+    ("oci-image", "user@r.example/app", BAD_IMAGE),
+    ("oci-image", "nginx", NOT_GRANTED),
+    ("oci-image", "r.example/../app", BAD_IMAGE),
+    ("oci-image", "r.example/app:1 --help", BAD_IMAGE),
+    ("oci-image", "r.example/app@sha256:../..", BAD_IMAGE),
+    ("oci-image", "https://r.example/app", BAD_IMAGE),
+    ("oci-image", "", BAD_IMAGE),
+    ("oci-image", "$LONG", BAD_IMAGE),
+    ("oci-image", "oci:$O", NOT_GRANTED),
+    ("oci-image", "oci:$G/../outside", BAD_IMAGE),
+    ("oci-image", "oci:/layouts/../etc", BAD_IMAGE),
+    ("oci-image", "oci:/layoutsx", NOT_GRANTED),
+    ("oci-image", "oci:/", NOT_GRANTED),
+    ("oci-image", "oci:relative", NOT_GRANTED),
     // Paths inside of its own volume.
     ("inner-folder", "../outside", BAD_FILE_PATH),
     ("inner-folder", "/etc/outside", BAD_FILE_PATH),
@@ -174,7 +192,7 @@ const ROWS: &[Row] = &[
 pub(crate) fn grants(folder: &str, lines: &str) -> String {
     format!(
         "[\"fixture.volhost/trespassing\"]\ninterfaces = [\"files\", \"secrets\", \"config-maps\", \"pod-volumes\"]\n\
-         host-paths = [{folder:?}]\nloop-files = [\"/images\"]\nimage-files = [\"/images\"]\nnetwork-servers = [\"192.0.2.1\"]\niscsi-portals = [\"192.0.2.1\"]\nblock-devices = [\"/dev/granted\"]\n\
+         host-paths = [{folder:?}]\nloop-files = [\"/images\"]\nimage-files = [\"/images\"]\nnetwork-servers = [\"192.0.2.1\"]\niscsi-portals = [\"192.0.2.1\"]\nimage-registries = [\"r.example\"]\nimage-layouts = [\"/layouts\"]\nblock-devices = [\"/dev/granted\"]\n\
          csi-drivers = [\"granted.example.com\"]\nflex-drivers = [\"granted/driver\"]\n{lines}\n"
     )
 }

@@ -13,6 +13,7 @@ mod devices;
 mod empty_dir;
 mod fuse_servers;
 mod host_paths;
+mod images;
 mod iscsi_portals;
 mod kept_volumes;
 mod layers;

@@ -193,6 +193,12 @@ pub(crate) struct GrantArguments {
     /// A portal of iSCSI targets that it may log in to: an address or a network
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) iscsi_portal: Vec<String>,
+    /// A registry that it may take OCI images from, as references name it; * for all
+    #[arg(long, value_name = "HOST")]
+    pub(crate) image_registry: Vec<String>,
+    /// A folder with OCI image layouts that it may use
+    #[arg(long, value_name = "DIR")]
+    pub(crate) image_layouts: Vec<String>,
     /// A block device, or a folder of them, that it may open
     #[arg(long, value_name = "PATH")]
     pub(crate) block_device: Vec<String>,
@@ -219,6 +225,9 @@ pub(crate) struct GrantArguments {
     /// The name of a FUSE server to remove; --from adds one
     #[arg(long, value_name = "NAME", requires = "remove")]
     pub(crate) fuse_server: Vec<String>,
+    /// The most that an OCI image may have on disk, as 10Gi
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) image_size: Option<String>,
     /// How many loop devices it may have at once
     #[arg(long, value_name = "NUMBER")]
     pub(crate) loop_devices: Option<i64>,

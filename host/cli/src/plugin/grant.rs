@@ -161,6 +161,8 @@ fn edit(
         ("image-files", &arguments.image_files),
         ("network-servers", &arguments.network_server),
         ("iscsi-portals", &arguments.iscsi_portal),
+        ("image-registries", &arguments.image_registry),
+        ("image-layouts", &arguments.image_layouts),
         ("block-devices", &arguments.block_device),
         ("csi-drivers", &arguments.csi_driver),
         ("flex-drivers", &arguments.flex_driver),
@@ -175,6 +177,7 @@ fn edit(
     let number = |number: Option<i64>| number.map(Value::from);
     let text = |text: &Option<String>| text.clone().map(Value::from);
     let single = [
+        ("image-size", text(&arguments.image_size)),
         ("loop-devices", number(arguments.loop_devices)),
         ("memory", text(&arguments.memory)),
         ("call-time", text(&arguments.call_time)),

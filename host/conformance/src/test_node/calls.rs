@@ -26,7 +26,8 @@ impl TestNode {
             .with_drivers(self.services.drivers.clone())
             .with_driver_programs(self.services.programs.clone())
             .with_fuse_servers(Arc::new(self.fuse_servers.clone()))
-            .with_iscsi(Arc::new(OpenIscsi::new(Places::default())));
+            .with_iscsi(Arc::new(OpenIscsi::new(Places::default())))
+            .with_images(self.images.clone());
         let attached_as = |attached_as| Attachment { attached_as, metadata: BTreeMap::new(), device: None };
         let call = Call::new(Arc::new(environment), PLUGIN_TIME)
             .with_sink(watch.clone())

@@ -9,7 +9,9 @@ mod steps;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use tempfile::TempDir;
 use volhost_fuse_servers::FuseServerProcesses;
+use volhost_images::{ImageStore, ImageStoreOptions, RegistryProgram};
 use volhost_kernel::{Kernel, LinuxKernel, MountId, Propagation};
 use volhost_model::csi_layout;
 use volhost_model::spec::VolumeMode;
@@ -43,6 +45,9 @@ pub(crate) struct TestNode {
     folders: NodeFolders,
     services: HostServices,
     fuse_servers: FuseServerProcesses,
+    images: Arc<ImageStore>,
+    /// The images' folder: not on the node, where nothing may be left.
+    _image_folder: TempDir,
     /// What the volume is attached as, as the host's record has it.
     attached: Mutex<Option<String>>,
 }
@@ -62,6 +67,11 @@ impl TestNode {
             kernel.make_dirs(&root, Path::new(folder), FOLDER_MODE)?;
         }
         storage::make_anew(&kernel, scratch, ROOT, &case.files)?;
+        let image_folder = tempfile::tempdir().map_err(CaseError::Images)?;
+        let options = ImageStoreOptions { folder: image_folder.path().join("images"), high: 100, low: 100 };
+        // The suite asks no registry: case files name image layouts.
+        let client = RegistryProgram::new(PathBuf::new(), Vec::new());
+        let images = Arc::new(ImageStore::new(kernel.clone(), root.clone(), client, options));
         let objects = Arc::new(CaseObjects::new(case.objects.clone()));
         Ok(Self {
             kernel: kernel.clone(),
@@ -72,6 +82,8 @@ impl TestNode {
             folders: NodeFolders::new(kernel.clone(), Arc::new(root)),
             fuse_servers: FuseServerProcesses::new(kernel, services.launcher.clone(), None),
             services,
+            images,
+            _image_folder: image_folder,
             attached: Mutex::default(),
         })
     }

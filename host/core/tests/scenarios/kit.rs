@@ -163,6 +163,7 @@ pub fn pod(name: &str, used_volumes: Vec<OuterName>) -> Arc<Pod> {
         namespace: "ns".into(),
         name: name.into(),
         service_account: String::new(),
+        image_pull_secrets: Vec::new(),
         labels: Default::default(),
         annotations: Default::default(),
         fs_group: None,

@@ -248,6 +248,7 @@ impl Catalog {
             namespace: "ns".to_owned(),
             name: self.uids[pod].to_string(),
             service_account: String::new(),
+            image_pull_secrets: Vec::new(),
             labels: [("label".to_owned(), label.to_string())].into(),
             annotations: Default::default(),
             fs_group: None,

@@ -17,7 +17,7 @@ use super::walk::{FOLDER, FOLDER_PLACE, make_exact, open_on_same_mount, proc_pat
 use crate::error::{KernelError, Result};
 use crate::handle::{DetachedMount, MountSource, SourceKind};
 use crate::names::{label, text};
-use crate::overlays::{Overlays, UPPER, UPPER_IN_THE_MAKING, WORK, check_overlay};
+use crate::overlays::{Overlays, UPPER, UPPER_IN_THE_MAKING, WORK, check_overlay, check_source};
 use crate::step::Step;
 use crate::types::FsOption;
 
@@ -39,6 +39,28 @@ impl Overlays for LinuxKernel {
         top: Option<&MountSource>,
         options: &[FsOption],
     ) -> Result<DetachedMount> {
+        self.make_overlay(lowers, top, options, OVERLAY)
+    }
+
+    fn layers(&self, lowers: &[&MountSource], source: &str) -> Result<DetachedMount> {
+        check_source(source)?;
+        self.make_overlay(lowers, None, &[], source)
+    }
+
+    fn root_of(&self, mount: &DetachedMount) -> Result<MountSource> {
+        let fd = mount.as_fd().try_clone_to_owned().map_err(|error| super::lost_handle(&mount.label, &error))?;
+        Ok(MountSource { fd, label: mount.label.clone(), kind: SourceKind::Directory })
+    }
+}
+
+impl LinuxKernel {
+    fn make_overlay(
+        &self,
+        lowers: &[&MountSource],
+        top: Option<&MountSource>,
+        options: &[FsOption],
+        source: &str,
+    ) -> Result<DetachedMount> {
         check_overlay(lowers, top, options)?;
         let lower_fds = lowers.iter().map(AsFd::as_fd).collect::<Vec<_>>();
         let writable = match (top, lower_fds.first()) {
@@ -56,7 +78,7 @@ impl Overlays for LinuxKernel {
             failed(errno, known.to_owned())
         })?;
         let said = |errno| failed(errno, log(context.as_fd()));
-        rustix::mount::fsconfig_set_string(&context, "source", OVERLAY).map_err(said)?;
+        rustix::mount::fsconfig_set_string(&context, "source", source).map_err(said)?;
         self.set_layers(context.as_fd(), &lower_fds, writable.as_ref())
             .map_err(|errno| not_made(&shown, top, errno, log(context.as_fd())))?;
         for option in options {
@@ -66,16 +88,9 @@ impl Overlays for LinuxKernel {
         rustix::mount::fsconfig_create(&context).map_err(|errno| not_made(&shown, top, errno, log(context.as_fd())))?;
         let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
             .map_err(|errno| failed(errno, log(context.as_fd())))?;
-        Ok(DetachedMount { fd: mount, label: OVERLAY.into() })
+        Ok(DetachedMount { fd: mount, label: source.into() })
     }
 
-    fn root_of(&self, mount: &DetachedMount) -> Result<MountSource> {
-        let fd = mount.as_fd().try_clone_to_owned().map_err(|error| super::lost_handle(&mount.label, &error))?;
-        Ok(MountSource { fd, label: mount.label.clone(), kind: SourceKind::Directory })
-    }
-}
-
-impl LinuxKernel {
     /// Refuses a top that is a lower or lies in one, which the kernel lets pass: the overlay would
     /// show its own top, changing.
     fn check_apart(&self, lowers: &[&MountSource], fds: &[BorrowedFd<'_>], top: &MountSource) -> Result<()> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use volhost_flex_drivers::DriverPolicies;
+use volhost_images::RegistryProgram;
 use volhost_kernel::{Kernel, Propagation};
 use volhost_model::PluginName;
 use volhost_objects::payload::Issuer;
@@ -58,6 +59,8 @@ pub struct NodeOptions {
     pub compiler: volhost_runtime::Compiler,
     /// How FUSE servers are started.
     pub launcher: Launcher,
+    /// The program that speaks to registries of images.
+    pub image_client: RegistryProgram,
     /// Whether mounts appear in the mount namespaces of containers that were started before.
     pub propagation: Propagation,
     /// The limits of operations.

@@ -10,15 +10,17 @@ use tracing::error;
 use volhost_core::{AttachPolicy, Config, Core};
 use volhost_csi::CsiDrivers;
 use volhost_driver_table::DriverTable;
+use volhost_images::{ImageStore, ImageStoreOptions};
 use volhost_iscsi::{OpenIscsi, Places};
+use volhost_kernel::Directory;
 use volhost_manifests::ManifestFolder;
 use volhost_metrics::{CsiCalls, Exposition, NodeDisks};
 use volhost_model::clock::Clock;
 use volhost_objects::payload::{SharedObjects, renewals};
 use volhost_runtime::{Environment, NodeFacts};
 use volhost_volume_ops::events::EventSink;
-use volhost_volume_ops::sizes;
 use volhost_volume_ops::stats::VolumeMeter;
+use volhost_volume_ops::{layout, sizes};
 
 use super::begin::{BegunNode, EarlierRun, begin, recover};
 use super::{Node, NodeOptions, StartError};
@@ -45,6 +47,12 @@ const MANIFESTS_TIME: Duration = Duration::from_secs(5);
 /// How long running operations may take to end when the node stops: under the 90 s that systemd
 /// gives a service.
 const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// When more than this of the disk of images is taken, those that nothing uses are removed, in
+/// percent: the kubelet's default.
+const IMAGES_HIGH: u8 = 85;
+/// Until no more than this is taken, likewise.
+const IMAGES_LOW: u8 = 80;
 
 /// Starts a node.
 ///
@@ -165,7 +173,8 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
         .with_objects(objects.clone())
         .with_drivers(drivers.clone())
         .with_fuse_servers(Arc::new(servers.clone()))
-        .with_iscsi(Arc::new(OpenIscsi::new(Places::default())));
+        .with_iscsi(Arc::new(OpenIscsi::new(Places::default())))
+        .with_images(image_store(&options, &inside));
     if let Some(flex) = flex.clone() {
         environment = environment.with_driver_programs(flex);
     }
@@ -241,6 +250,18 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
     let handle = NodeHandle::new(requests, changes).with_exposition(exposition).with_token_clients(token_clients);
     let event_loop = tokio::spawn(run(node, inputs, stop.clone(), STOP_GRACE));
     Ok(Node { handle, reload, stop, event_loop, kernel: options.kernel, root: options.root, inside, _lock: lock })
+}
+
+/// The store of OCI images, in the root folder. What an earlier run has left is removed in the
+/// background; a pull waits for that.
+fn image_store(options: &NodeOptions, inside: &Directory) -> Arc<ImageStore> {
+    let folder = options.root.join(layout::IMAGES);
+    let bounds = ImageStoreOptions { folder, high: IMAGES_HIGH, low: IMAGES_LOW };
+    let store = ImageStore::new(options.kernel.clone(), inside.clone(), options.image_client.clone(), bounds);
+    let store = Arc::new(store);
+    let cleaned = store.clone();
+    tokio::task::spawn_blocking(move || cleaned.clean());
+    store
 }
 
 /// Passes events on to the loop.

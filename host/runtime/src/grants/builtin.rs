@@ -7,7 +7,10 @@ use std::path::PathBuf;
 use volhost_model::PluginName;
 
 use super::servers::{Portals, Servers};
-use super::words::{DriverName, EVERY_DRIVER, EVERY_FLEX_DRIVER, FlexDriverName, Interface, MountWord, Root};
+use super::words::{
+    DriverName, EVERY_DRIVER, EVERY_FLEX_DRIVER, EVERY_REGISTRY, FlexDriverName, Interface, MountWord, RegistryHost,
+    Root,
+};
 use super::{Grant, GrantPolicy, ShippedPlugins};
 use crate::settings::PluginSettings;
 
@@ -15,6 +18,8 @@ use crate::settings::PluginSettings;
 const LOOP_FILES: &str = "/var/lib/volhost-loop";
 /// Where the plugin `image-file` looks for images unless the operator says otherwise.
 const IMAGE_FILES: &str = "/var/lib/volhost-images";
+/// Where the plugin `image` looks for image layouts unless the operator says otherwise.
+const IMAGE_LAYOUTS: &str = "/var/lib/volhost-images";
 /// Where the devices are that FlexVolume drivers name.
 const DEVICES: &str = "/dev";
 /// Where the plugin `overlay` looks for bases and tops unless the operator says otherwise.
@@ -28,7 +33,7 @@ const NFS: &str = "nfs";
 impl GrantPolicy {
     /// Returns what the plugins that come with volhost need to do what Kubernetes says they do:
     /// `hostPath` and `local` volumes may name any path of the host, the kinds that show objects
-    /// may open those that a volume names; `nfs` may mount from every server, `iscsi` log in to every portal; `csi` may call every
+    /// may open those that a volume names; `nfs` may mount from every server, `iscsi` log in to every portal, `image` pull from every registry; `csi` may call every
     /// CSI driver that has registered, and `flex-volume` run every driver that the operator has
     /// installed; the plugins `loop`, `image-file` and `overlay` have a folder of their own each,
     /// `/var/lib/volhost-loop`, `/var/lib/volhost-images` and `/var/lib/volhost-overlay`. Restrict
@@ -63,6 +68,11 @@ impl GrantPolicy {
             ..Grant::default()
         };
         let iscsi = Grant { interfaces: named(&["secrets"]), iscsi_portals: vec![Portals::EVERY], ..Grant::default() };
+        let oci_images = Grant {
+            image_registries: vec![RegistryHost(EVERY_REGISTRY.to_owned())],
+            image_layouts: vec![Root(PathBuf::from(IMAGE_LAYOUTS))],
+            ..Grant::default()
+        };
         let csi = Grant {
             interfaces: named(&[
                 "secrets",
@@ -87,6 +97,7 @@ impl GrantPolicy {
             ("kubernetes.io/local-volume", local),
             ("kubernetes.io/nfs", nfs),
             ("kubernetes.io/iscsi", iscsi),
+            ("kubernetes.io/image", oci_images),
             ("volhost.io/loop", images),
             ("volhost.io/image-file", read_images),
             ("volhost.io/overlay", overlays),

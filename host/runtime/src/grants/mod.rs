@@ -28,7 +28,9 @@ use sources::SourceName;
 pub use sources::SourceRight;
 pub(crate) use sources::is_source;
 pub(crate) use words::EVERY_FLEX_DRIVER;
-use words::{CallTime, DriverName, FlexDriverName, Interface, Memory, MountWord, Root, Sha256Hex};
+use words::{
+    ByteCount, CallTime, DriverName, FlexDriverName, Interface, Memory, MountWord, RegistryHost, Root, Sha256Hex,
+};
 
 /// The grants of all plugins, by plugin name: the `[grants]` table of the configuration file.
 ///
@@ -44,6 +46,11 @@ use words::{CallTime, DriverName, FlexDriverName, Interface, Memory, MountWord, 
 /// network-servers = ["nas.example.com", "192.0.2.0/24"]
 /// # Portals of iSCSI targets, by address or network, `*` for all; imply the interface `iscsi-sessions`.
 /// iscsi-portals = ["192.0.2.0/24"]
+/// # Registries to take OCI images from, `*` for all, and folders with image layouts; imply the interface `oci-images`.
+/// image-registries = ["registry.example.com"]
+/// image-layouts = ["/srv/layouts"]
+/// # Optional: the most that an image may have on disk (32Gi without it).
+/// image-size = "10Gi"
 /// # Block devices, or folders of them; imply the interface `block-devices`.
 /// block-devices = ["/dev/disk/by-id/archive"]
 /// # CSI drivers that it may call, `*` for all; imply the interface `grpc`.
@@ -103,6 +110,9 @@ pub struct Grant {
     image_files: Vec<Root>,
     network_servers: Vec<Servers>,
     iscsi_portals: Vec<Portals>,
+    image_registries: Vec<RegistryHost>,
+    image_layouts: Vec<Root>,
+    image_size: Option<ByteCount>,
     block_devices: Vec<Root>,
     csi_drivers: Vec<DriverName>,
     flex_drivers: Vec<FlexDriverName>,
@@ -276,6 +286,7 @@ impl Grant {
             || (interface == "image-files" && !self.image_files.is_empty())
             || (interface == "network-mounts" && !self.network_servers.is_empty())
             || (interface == "iscsi-sessions" && !self.iscsi_portals.is_empty())
+            || (interface == "oci-images" && !(self.image_registries.is_empty() && self.image_layouts.is_empty()))
             || (interface == "block-devices" && !self.block_devices.is_empty())
             || (interface == "grpc" && !self.csi_drivers.is_empty())
             || (interface == "driver-exec" && !self.flex_drivers.is_empty())
@@ -294,6 +305,9 @@ impl Grant {
             image_files: paths(&self.image_files),
             network_servers: self.network_servers.clone(),
             iscsi_portals: self.iscsi_portals.clone(),
+            image_registries: self.image_registries.iter().map(|host| host.0.clone()).collect(),
+            image_layouts: paths(&self.image_layouts),
+            image_size: self.image_size.map(|size| size.0),
             block_devices: paths(&self.block_devices),
             csi_drivers: self.csi_drivers.iter().map(|name| name.0.clone()).collect(),
             flex_drivers: self.flex_drivers.iter().map(|driver| driver.0.clone()).collect(),
@@ -351,6 +365,8 @@ mod tests {
             ("[\"a/b\"]\nflex-drivers = [\"a/b/c\"]", "is no driver's name"),
             ("[\"a/b\"]\nnetwork-servers = [\"nas:/export\"]", "is no server"),
             ("[\"a/b\"]\niscsi-portals = [\"san.example.com\"]", "is no portal"),
+            ("[\"a/b\"]\nimage-registries = [\"https://r.example\"]", "is no registry"),
+            ("[\"a/b\"]\nimage-size = \"10GB\"", "quantity"),
             ("[\"a/b\"]\nsha256 = [\"abc\"]", "is not a SHA-256"),
             ("[\"a/b\"]\nfilesystems = [\"ext4,suid\"]", "is no name of a file system's type"),
             ("[\"a/b\"]\nmemory = \"1Gi\"", "is not between 64 KiB and 256 MiB"),

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::fuse::FuseServer;
 use super::servers::{Portals, Servers};
-use super::words::EVERY_DRIVER;
+use super::words::{EVERY_DRIVER, EVERY_REGISTRY};
 use crate::settings::Values;
 
 /// A word that the plugin may not mount with.
@@ -78,6 +78,12 @@ pub(crate) struct Reach {
     pub(crate) network_servers: Vec<Servers>,
     /// Portals of iSCSI targets that it may log in to.
     pub(crate) iscsi_portals: Vec<Portals>,
+    /// Registries that it may take images from; `*` for all.
+    pub(crate) image_registries: Vec<String>,
+    /// Folders within which it may use image layouts.
+    pub(crate) image_layouts: Vec<PathBuf>,
+    /// The most that an image may have on disk in bytes, in place of the usual.
+    pub(crate) image_size: Option<u64>,
     /// Block devices it may open, or folders within which it may open them.
     pub(crate) block_devices: Vec<PathBuf>,
     /// Names of drivers that it may call, `*` for all.
@@ -111,6 +117,11 @@ impl Reach {
     /// Returns whether the plugin may call the driver of this name.
     pub(crate) fn calls(&self, driver: &str) -> bool {
         self.csi_drivers.iter().any(|granted| granted == driver || granted == EVERY_DRIVER)
+    }
+
+    /// Returns whether the plugin may take images from the registry of this host.
+    pub(crate) fn takes_images_from(&self, host: &str) -> bool {
+        self.image_registries.iter().any(|granted| granted == host || granted == EVERY_REGISTRY)
     }
 
     /// Checks a file system's type and the names of options against what the plugin may mount.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use thiserror::Error;
+use volhost_model::oci::Reference;
 use volhost_model::quantity::{QuantityError, parse_bytes};
 
 use crate::abi::GRANTABLE_INTERFACES;
@@ -15,6 +16,9 @@ use crate::limits::MOST_MEMORY_BYTES;
 pub(crate) const EVERY_FLEX_DRIVER: &str = "*";
 /// Stands for all drivers.
 pub(super) const EVERY_DRIVER: &str = "*";
+
+/// Stands for all registries.
+pub(crate) const EVERY_REGISTRY: &str = "*";
 
 /// A page of WebAssembly's: with less no plugin can start.
 const LEAST_MEMORY_BYTES: usize = 64 << 10;
@@ -36,6 +40,8 @@ pub(crate) enum WordError {
     Server(String),
     #[error("{0:?} is no portal; write an address, a network such as 192.0.2.0/24, or * for all")]
     Portal(String),
+    #[error("{0:?} is no registry; write its name or address, with :PORT if it has one of its own, or * for all")]
+    Registry(String),
     #[error("{0:?} is not a SHA-256: 64 digits of lower-case hex, as sha256sum prints it")]
     Digest(String),
     #[error("{0:?} is no volume source such as `nfs` or `csi:archive.example.com`")]
@@ -72,6 +78,16 @@ pub(super) struct DriverName(pub(super) String);
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct FlexDriverName(pub(super) String);
+
+/// A registry as references name it, or `*`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct RegistryHost(pub(super) String);
+
+/// A number of bytes, as a quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct ByteCount(pub(super) u64);
 
 /// A SHA-256 in lower-case hex.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -120,6 +136,24 @@ impl TryFrom<String> for FlexDriverName {
             return Ok(Self(name));
         }
         Err(WordError::FlexDriver(name))
+    }
+}
+
+impl TryFrom<String> for RegistryHost {
+    type Error = WordError;
+    fn try_from(host: String) -> Result<Self, WordError> {
+        // A host is one if a reference with it is.
+        if host == EVERY_REGISTRY || format!("{host}/name").parse::<Reference>().is_ok() {
+            return Ok(Self(host));
+        }
+        Err(WordError::Registry(host))
+    }
+}
+
+impl TryFrom<String> for ByteCount {
+    type Error = WordError;
+    fn try_from(text: String) -> Result<Self, WordError> {
+        Ok(Self(parse_bytes(&text)?))
     }
 }
 

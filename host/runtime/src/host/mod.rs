@@ -27,6 +27,7 @@ mod mounts;
 mod network_mounts;
 mod node;
 mod objects;
+mod oci_images;
 mod overlays;
 mod pod_volumes;
 mod provisioning;

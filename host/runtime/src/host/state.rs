@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use volhost_kernel::{Kernel, KernelError, Step};
+use volhost_model::images::ImageLease;
 use wasmtime::component::ResourceTable;
 
 use super::error::handle_error;
@@ -49,6 +50,8 @@ pub(crate) struct State {
     pub(crate) secrets_used: BTreeMap<String, usize>,
     /// The values that were used, so that no text shows them.
     pub(crate) secrets: CallSecrets,
+    /// The images that the call has mounted, kept until its mounts can be seen.
+    pub(crate) images_kept: Vec<Arc<dyn ImageLease>>,
     /// The path of the device whose file system was mounted.
     pub(crate) mounted_device: Option<PathBuf>,
     /// The SELinux label that what the call mounts is to have.
@@ -96,6 +99,7 @@ impl State {
             payload_files: limits.payload_files,
             secrets_used: BTreeMap::new(),
             secrets: CallSecrets::default(),
+            images_kept: Vec::new(),
             mounted_device: None,
             selinux_label: None,
             watched_size: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 
-use volhost_kernel::implement::{UPPER, WORK, check_overlay, label, text};
+use volhost_kernel::implement::{UPPER, WORK, check_overlay, check_source, label, text};
 use volhost_kernel::{DetachedMount, Errno, FsOption, KernelError, MountSource, Overlays, Result, SourceKind, Step};
 
 use super::state::{At, FileSystem, Inode, InodeContent, MachineState, NodeId};
@@ -97,6 +97,17 @@ impl Overlays for InMemoryKernel {
             .new_overlay(&layers, top.is_some())
             .map_err(|errno| KernelError::failed(Step::MountOverlay, &shown, errno))?;
         self.detached(&mut state, mount, OVERLAY.into())
+    }
+
+    fn layers(&self, lowers: &[&MountSource], source: &str) -> Result<DetachedMount> {
+        check_source(source)?;
+        let mount = self.overlay(lowers, None, &[])?;
+        let key = self.mount_of(&mount)?;
+        let mut state = lock(&self.state);
+        let root = state.mounts.get(&key).map_or(0, |mount| mount.root);
+        let id = state.nodes.get(&root).map_or(0, |node| node.file_system);
+        state.devices.sources.insert(id, source.into());
+        Ok(mount)
     }
 
     fn root_of(&self, mount: &DetachedMount) -> Result<MountSource> {

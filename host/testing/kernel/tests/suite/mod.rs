@@ -254,6 +254,7 @@ macro_rules! all_cases {
                 an_overlay_shows_its_folders_as_one,
                 what_is_written_to_an_overlay_leaves_the_lower_alone,
                 an_overlay_without_a_top_refuses_writes,
+                layers_are_found_by_their_source,
                 a_detached_tmpfs_is_a_top,
                 layers_that_make_no_overlay_are_reported,
             }

@@ -57,6 +57,19 @@ pub fn an_overlay_without_a_top_refuses_writes(world: &dyn World) {
     assert_eq!(world.read(&house.at("volume/both")).unwrap(), b"first");
 }
 
+pub fn layers_are_found_by_their_source(world: &dyn World) {
+    let house = House::new(world);
+    let [first, second] = lowers(&house);
+    house.attach(house.kernel.layers(&[&first, &second], "image@sha256:0f").unwrap(), "volume");
+    assert_eq!(world.write(&house.at("volume/new"), b"x"), Err(Errno::ROFS));
+    assert_eq!(world.read(&house.at("volume/both")).unwrap(), b"first");
+    let mounts = house.kernel.mounts_below(&house.root).unwrap();
+    assert_eq!(mounts.iter().filter(|mount| mount.source == "image@sha256:0f").count(), 1, "{mounts:?}");
+    for source in ["", "a b", "a,b", "a\nb", "\u{e9}"] {
+        assert!(matches!(house.kernel.layers(&[&first, &second], source), Err(KernelError::InvalidOption { .. })));
+    }
+}
+
 pub fn a_detached_tmpfs_is_a_top(world: &dyn World) {
     let house = House::new(world);
     let [first, _] = lowers(&house);

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::text::{lower_hex, printable};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
-use volhost_model::text::lower_hex;
 
 /// The one algorithm that every registry must know.
 const PREFIX: &str = "sha256:";
@@ -28,7 +28,7 @@ impl Digest {
     }
 
     /// The digest of what `hash` has seen.
-    pub(crate) fn from_hash(hash: Sha256) -> Self {
+    pub fn from_hash(hash: Sha256) -> Self {
         Self(format!("{PREFIX}{}", lower_hex(&hash.finalize())))
     }
 
@@ -56,7 +56,7 @@ impl FromStr for Digest {
         let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         match text.strip_prefix(PREFIX) {
             Some(digits) if digits.len() == DIGITS && digits.bytes().all(digit) => Ok(Self(text.to_owned())),
-            _ => Err(DigestError(crate::text::printable(text))),
+            _ => Err(DigestError(printable(text))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Names of plugins in registries.
+//! Names of plugins and images in registries.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,14 +6,22 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::digest::{Digest, DigestError};
+use super::digest::{Digest, DigestError};
+use crate::text::printable;
 
 /// The longest name of a repository, of the distribution specification, in bytes.
 const NAME_BYTES: usize = 255;
 /// The longest tag, likewise.
 const TAG_BYTES: usize = 128;
 
-/// What a name of a plugin lacks.
+/// The registry of images that name none.
+const DOCKER: &str = "docker.io";
+/// Where it has its own images.
+const LIBRARY: &str = "library";
+/// The tag of an image that is named without one.
+pub const LATEST: &str = "latest";
+
+/// What a name lacks.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ReferenceError {
     /// The registry is not named.
@@ -35,7 +43,7 @@ pub enum ReferenceError {
     Digest(#[from] DigestError),
 }
 
-/// A plugin in a registry: `HOST[:PORT]/NAME[:TAG][@DIGEST]`.
+/// A plugin or image in a registry: `HOST[:PORT]/NAME[:TAG][@DIGEST]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
     host: String,
@@ -76,6 +84,26 @@ impl Reference {
         Self { digest: Some(digest), ..self.clone() }
     }
 
+    /// Reads the name of an image as container runtimes do: without a host it is one of Docker's
+    /// registry, where a name of one part is below `library`; with neither tag nor digest it has the
+    /// tag `latest`.
+    ///
+    /// # Errors
+    /// [`ReferenceError`].
+    pub fn of_image(text: &str) -> Result<Self, ReferenceError> {
+        let is_host = |part: &str| part.contains(['.', ':']) || part == "localhost";
+        let read: Self = match text.split_once('/') {
+            Some((host, _)) if is_host(host) => text.parse()?,
+            Some(_) => format!("{DOCKER}/{text}").parse()?,
+            None => format!("{DOCKER}/{LIBRARY}/{text}").parse()?,
+        };
+        let tag = match (&read.tag, &read.digest) {
+            (None, None) => Some(LATEST.to_owned()),
+            _ => read.tag.clone(),
+        };
+        Ok(Self { tag, ..read })
+    }
+
     /// Whether the registry runs on this machine, going by its name.
     pub fn is_of_this_machine(&self) -> bool {
         is_loopback(host_alone(&self.host))
@@ -83,7 +111,7 @@ impl Reference {
 }
 
 /// The host without its port.
-pub(crate) fn host_alone(host: &str) -> &str {
+pub fn host_alone(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((alone, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => alone,
         _ => host,
@@ -91,7 +119,7 @@ pub(crate) fn host_alone(host: &str) -> &str {
 }
 
 /// Whether a host is this machine, going by its name.
-pub(crate) fn is_loopback(host: &str) -> bool {
+pub fn is_loopback(host: &str) -> bool {
     let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
@@ -114,7 +142,7 @@ impl FromStr for Reference {
             Some((rest, digest)) => (rest, Some(digest.parse()?)),
             None => (text, None),
         };
-        let shown = || crate::text::printable(text);
+        let shown = || printable(text);
         let (host, path) = rest.split_once('/').ok_or_else(|| ReferenceError::NoHost(shown()))?;
         // What docker takes for a part of a name on its own registry is refused: it would silently
         // be another's.
@@ -122,17 +150,17 @@ impl FromStr for Reference {
             return Err(ReferenceError::NoHost(shown()));
         }
         if !is_host(host) {
-            return Err(ReferenceError::Host(crate::text::printable(host)));
+            return Err(ReferenceError::Host(printable(host)));
         }
         let (name, tag) = match path.split_once(':') {
             Some((name, tag)) => (name, Some(tag)),
             None => (path, None),
         };
         if name.len() > NAME_BYTES || !name.split('/').all(is_name_part) {
-            return Err(ReferenceError::Name(crate::text::printable(name)));
+            return Err(ReferenceError::Name(printable(name)));
         }
         if let Some(tag) = tag.filter(|tag| !is_tag(tag)) {
-            return Err(ReferenceError::Tag(crate::text::printable(tag)));
+            return Err(ReferenceError::Tag(printable(tag)));
         }
         Ok(Self { host: host.to_owned(), name: name.to_owned(), tag: tag.map(str::to_owned), digest })
     }
@@ -221,6 +249,23 @@ mod tests {
         }
         assert!(matches!(parse("r.example/a@sha256:00"), Err(ReferenceError::Digest(_))));
         assert!(parse(&format!("r.example/{}", "a".repeat(256))).is_err());
+    }
+
+    #[test]
+    fn an_image_is_named_as_container_runtimes_read_it() {
+        let pinned = format!("r.example/a@{}", Digest::of(b"x"));
+        for (text, full) in [
+            ("nginx", "docker.io/library/nginx:latest"),
+            ("acme/nginx:1", "docker.io/acme/nginx:1"),
+            ("localhost/a", "localhost/a:latest"),
+            ("r.example:5000/a/b:2", "r.example:5000/a/b:2"),
+            (&pinned, &pinned),
+        ] {
+            assert_eq!(Reference::of_image(text).unwrap().to_string(), full);
+        }
+        for text in ["", "Nginx", "a b", "nginx:", "../a", "nginx@sha256:00", "r.example/"] {
+            assert!(Reference::of_image(text).is_err(), "{text}");
+        }
     }
 
     #[test]
