@@ -9,8 +9,8 @@
     reason = "tests may panic"
 )]
 
-mod capacity;
 mod adopted;
+mod capacity;
 mod controller;
 mod controllers;
 mod demo;
