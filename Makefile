@@ -91,8 +91,8 @@ miri: ## run the unit tests of model and core under miri (needs nightly Rust wit
 	@$(MIRI) --version >/dev/null 2>&1 || { echo "miri is missing: rustup toolchain install nightly --component miri,rust-src" >&2; exit 1; }
 	$(MIRI) test -p volhost-model -p volhost-core --lib
 
-# The programs and the benchmark, built by one choice of packages so that dependencies are compiled once.
-BENCHED := -p volhost -p volhostd -p volhost-tests
+# The programs and the benchmarks, built by one choice of packages so that dependencies are compiled once.
+BENCHED := -p volhost -p volhostd -p volhost-controller -p volhost-plugin-build -p volhost-tests
 
 bench: BUILD := -p volhost-plugin-build
 bench: plugins fixtures ## measure a release build and compare with the record: FULL=yes, ONLY=SECTION, CHECK=yes; RECORD=yes replaces it
