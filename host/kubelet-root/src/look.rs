@@ -13,6 +13,18 @@ use crate::found::{Fate, Findings};
 
 /// The file by which the kubelet marks a finished emptyDir.
 const READY: &str = "ready";
+/// The plugins of the kubelet's whose volumes volhost serves under the same name, at the same place.
+const SERVED: [&str; 9] = [
+    "kubernetes.io/configmap",
+    csi_layout::PLUGIN,
+    "kubernetes.io/downward-api",
+    "kubernetes.io/empty-dir",
+    "kubernetes.io/host-path",
+    "kubernetes.io/local-volume",
+    "kubernetes.io/nfs",
+    "kubernetes.io/projected",
+    "kubernetes.io/secret",
+];
 const KEPT: &str = "volhost run keeps it for its pod, and removes it when the pod is gone";
 const NO_NAME: &str = "its name is not valid; the kubelet did not make it";
 
@@ -93,6 +105,13 @@ impl Looking<'_> {
         for (plugin, name, path) in self.by_plugin(path, found) {
             let is_csi = csi_layout::mount_in_folder(&plugin).is_some();
             let what = format!("volume {name} of {plugin}");
+            if !SERVED.contains(&plugin.as_str()) {
+                // A FlexVolume driver's, or of a plugin that volhost lays out in another way.
+                let why = "no plugin of volhost's serves it under that name, so nothing would unmount it rightly; \
+                           delete its pod while the kubelet runs, then adopt";
+                found.add(path, what, Fate::Blocks, why);
+                continue;
+            }
             match self.entry(&path) {
                 Ok(Entry::Folder) if is_csi => self.csi_volume(&path, &what, found),
                 Ok(Entry::Mount(_)) => {

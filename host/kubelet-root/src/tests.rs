@@ -135,6 +135,7 @@ fn what_volhost_cannot_take_over_blocks() {
     root.mount("plugins/kubernetes.io/local-volume/mounts/pv");
     root.mount("plugins/kubernetes.io/csi/volumeDevices/pv/dev/uid-a");
     root.dir("pods/uid-a/volumeDevices/kubernetes.io~csi/pv");
+    root.mount("pods/uid-a/volumes/vendor.example~driver/flex");
     root.mount(&format!("plugins/kubernetes.io/csi/a.test/{DIGEST}/globalmount"));
     let blocking: Vec<String> = root.look().with(Fate::Blocks).map(|found| found.path.display().to_string()).collect();
     assert_eq!(
@@ -143,6 +144,7 @@ fn what_volhost_cannot_take_over_blocks() {
             "plugins/kubernetes.io/csi/volumeDevices/pv/dev/uid-a",
             "plugins/kubernetes.io/local-volume/mounts/pv",
             "pods/uid-a/volumeDevices/kubernetes.io~csi/pv",
+            "pods/uid-a/volumes/vendor.example~driver/flex",
         ]
     );
 }

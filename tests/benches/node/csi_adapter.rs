@@ -17,7 +17,7 @@ use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 use volhost_objects::payload::SharedObjects;
 use volhost_process::linux_kernel;
 use volhost_runtime::{
-    Call, Compiler, Environment, Limits, Place, Plugin, PrivateFolder, Runtime, RuntimeConfig, Target,
+    Call, Compiler, Environment, FolderKind, Limits, Place, Plugin, PrivateFolder, Runtime, RuntimeConfig, Target,
 };
 use volhost_tests::artifacts;
 
@@ -130,7 +130,12 @@ impl Adapter {
             pod_uid: Some(PodUid::new(POD).expect("a uid")),
             spec_name: self.spec.name.clone(),
             staging_mount: Some(Place { parent: open(&self.folder), name: "staging".into() }),
-            private: Some(PrivateFolder { root: self.root.clone(), parent: "private".into(), name: NAME.into() }),
+            private: Some(PrivateFolder {
+                root: self.root.clone(),
+                parent: "private".into(),
+                name: NAME.into(),
+                kind: FolderKind::Apart,
+            }),
             other_pods: None,
             needed: Vec::new(),
         }

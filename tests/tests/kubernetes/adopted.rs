@@ -13,13 +13,13 @@ use volhost_tests::wait::eventually;
 use crate::kit::{Driver, MIB};
 
 const POD: &str = "taken";
-/// The volumes of the pod: each kind that the kubelet lays out in a way of its own.
+/// The volumes of the pod: each kind that the kubelet lays out in a way of its own, and `$HOST`.
 const VOLUMES: &str = "
     - { name: scratch, emptyDir: {} }
     - { name: memory, emptyDir: { medium: Memory } }
     - { name: words, configMap: { name: taken-words } }
     - { name: disk, persistentVolumeClaim: { claimName: taken-pv-claim } }
-    - { name: host, hostPath: { path: $HOST, type: DirectoryOrCreate } }
+    - { name: host, $HOST }
 ";
 const MOUNTS: &str = "[{ name: scratch, mountPath: /scratch }, { name: memory, mountPath: /memory },
         { name: words, mountPath: /words }, { name: disk, mountPath: /disk }, { name: host, mountPath: /host },
@@ -43,14 +43,13 @@ struct Taken {
 }
 
 impl Taken {
-    /// A cluster of its own, whose pod runs and writes.
-    fn start() -> Self {
+    /// A cluster of its own, whose pod runs and writes. It also has this volume.
+    fn start(host: &str) -> Self {
         let driver = Driver::start_in(Arc::new(Cluster::start()), "taken", &[], false);
         driver.wait_registered();
         driver.image("taken-pv", 16 * MIB);
         driver.volume("taken-pv", "");
         let cluster = &driver.cluster;
-        let host = cluster.node().folder().join("disk/host").display().to_string();
         let script = "while true; do for at in scratch memory disk part; do date +%s%N > /$at/now; done; done";
         cluster.apply(&format!(
             "apiVersion: v1
@@ -71,7 +70,7 @@ spec:
       command: [sh, -c, {script:?}]
       volumeMounts: {MOUNTS}
   volumes: {}",
-            VOLUMES.replace("$HOST", &host)
+            VOLUMES.replace("$HOST", host)
         ));
         cluster.wait_running(POD);
         let uid = cluster.kubectl(&["get", "pod", POD, "-o", "jsonpath={.metadata.uid}"]);
@@ -98,7 +97,7 @@ spec:
             fs::copy(&file, node.folder().join("plugins").join(file.file_name().unwrap())).unwrap();
         }
         let config = node.folder().join("taken.toml");
-        let grant = format!("[grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"{}\"]\n", node.folder().display());
+        let grant = "[grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"/usr/share\"]\n";
         fs::write(&config, grant).unwrap();
         let mut command = node.inside(artifacts::volhostd());
         command.arg("run").arg("--root-dir").arg(&root).arg("--config").arg(config);
@@ -158,6 +157,29 @@ spec:
         all
     }
 
+    /// Waits until the daemon has all volumes of the pod.
+    fn wait_mounted(&self) {
+        let node = self.cluster().node();
+        let shown = || String::from_utf8_lossy(&node.cli(&["get", "pods"]).stdout).into_owned();
+        let is_mounted = || shown().lines().any(|line| line.contains(POD) && line.contains("Mounted"));
+        assert!(eventually(is_mounted), "{}\n{}", shown(), self.log());
+    }
+
+    /// Nothing of the pod is left: no folder, no mount, no staged volume.
+    fn assert_gone(self) {
+        let folder = self.of_pod("");
+        assert!(eventually(|| !folder.exists()), "{:?}\n{}", self.files(), self.log());
+        let volumes = || -> Vec<_> {
+            let left = self.mounts().into_iter().map(|(_, point)| point);
+            left.filter(|point| *point != self.root().join("state")).collect()
+        };
+        assert!(eventually(|| volumes().is_empty()), "{:?}\n{}", volumes(), self.log());
+        let staged = self.cluster().node().path(&self.root().join("plugins/kubernetes.io/csi/taken.test"));
+        let is_empty = || std::fs::read_dir(&staged).map_or(true, |mut left| left.next().is_none());
+        assert!(eventually(is_empty), "{:?}\n{}", self.files(), self.log());
+        self.driver.assert_gone(&["taken-pv"]);
+    }
+
     /// The container writes: what it wrote last changes at each place.
     fn assert_writes(&self) {
         for place in WRITTEN {
@@ -175,7 +197,7 @@ spec:
 
 #[test]
 fn a_kubelets_root_folder_is_adopted_under_running_containers() {
-    let taken = Taken::start();
+    let taken = Taken::start("hostPath: { path: /usr/share, type: Directory }");
     taken.assert_writes();
 
     let (done, said) = taken.adopt(&["--yes"]);
@@ -208,11 +230,7 @@ fn a_kubelets_root_folder_is_adopted_under_running_containers() {
     assert_eq!(taken.mounts(), before);
 
     let daemon = taken.run();
-    let node = taken.cluster().node();
-    assert!(eventually(|| node.cli(&["get", "pods"]).status.success()), "{}", taken.log());
-    let shown = || String::from_utf8_lossy(&node.cli(&["get", "pods"]).stdout).into_owned();
-    let is_mounted = || shown().lines().any(|line| line.contains(POD) && line.contains("Mounted"));
-    assert!(eventually(is_mounted), "{}\n{}", shown(), taken.log());
+    taken.wait_mounted();
     let after = taken.mounts();
     let lost: Vec<_> = before.iter().filter(|mount| !after.contains(mount)).collect();
     assert!(lost.is_empty(), "unmounted: {lost:?}\n{}", taken.log());
@@ -223,21 +241,36 @@ fn a_kubelets_root_folder_is_adopted_under_running_containers() {
     // A restart of the daemon changes nothing either.
     drop(daemon);
     let _daemon = taken.run();
-    assert!(eventually(is_mounted), "{}\n{}", shown(), taken.log());
+    taken.wait_mounted();
     assert_eq!(taken.mounts(), after);
     taken.assert_writes();
 
     // Nobody but the test ends the containers of a node without a kubelet.
     taken.cluster().end_containers();
     taken.cluster().kubectl(&["delete", "pod", POD, "--force", "--grace-period=0"]);
-    let folder = taken.of_pod("");
-    assert!(eventually(|| !folder.exists()), "{:?}\n{}", taken.files(), taken.log());
-    let volumes = || -> Vec<_> {
-        let left = taken.mounts().into_iter().map(|(_, point)| point);
-        left.filter(|point| *point != taken.root().join("state")).collect()
-    };
-    assert!(eventually(|| volumes().is_empty()), "{:?}\n{}", volumes(), taken.log());
-    let staged = node.path(&taken.root().join("plugins/kubernetes.io/csi/taken.test"));
-    assert!(eventually(|| !staged.exists()), "{:?}\n{}", taken.files(), taken.log());
-    taken.driver.assert_gone(&["taken-pv"]);
+    taken.assert_gone();
+}
+
+#[test]
+fn the_kubelet_takes_its_root_folder_back() {
+    let taken = Taken::start("emptyDir: {}");
+    taken.cluster().exec(POD, "echo mark > /tmp/mark");
+    taken.cluster().kill_component("kubelet");
+    let (done, said) = taken.adopt(&["--yes"]);
+    assert!(done, "{said}");
+    let daemon = taken.run();
+    taken.wait_mounted();
+    let before = taken.mounts();
+
+    drop(daemon);
+    fs::remove_file(taken.cluster().node().path(&taken.root().join("adopted.json"))).unwrap();
+    taken.cluster().start_component("kubelet");
+    taken.driver.wait_registered();
+    assert_eq!(taken.cluster().wait_exec(POD, "cat /tmp/mark"), "mark\n", "the container was never ended");
+    taken.assert_writes();
+    let after = taken.mounts();
+    let lost: Vec<_> = before.iter().filter(|mount| !after.contains(mount)).collect();
+    assert!(lost.is_empty(), "unmounted: {lost:?}");
+    taken.cluster().delete_pod(POD);
+    taken.assert_gone();
 }

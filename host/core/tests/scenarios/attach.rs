@@ -40,6 +40,21 @@ fn a_volume_that_a_report_names_otherwise_than_the_node_is_found() {
 }
 
 #[test]
+fn a_volume_that_counts_as_attached_for_want_of_a_record_is_mounted_without_an_attachment() {
+    let mut world = World::new();
+    world.recovered("a", &shared("disk"), false);
+    // Its driver attaches nothing.
+    assert_eq!(world.desire("a", vec![staged("disk")]), ["volume_mount disk a"]);
+    assert!(!world.running[0].attachable);
+    world.settle();
+    assert_eq!(world.state("a", "disk"), VolumeState::Mounted);
+    world.step(Event::SourcesSynced);
+    world.gone("a");
+    world.done("volume_unmount disk a");
+    assert_eq!(world.done("unmount_device disk"), ["volume_detach disk"], "it may be attached: it is detached");
+}
+
+#[test]
 fn an_uncertain_attachment_is_detached_when_unwanted() {
     let mut world = World::new();
     world.desire("a", vec![shared("disk")]);
