@@ -18,7 +18,7 @@ OUT = $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 PLUGIN_BUILD = $(OUT)/volhost-plugin-build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries build install deb image plugins fixtures demo cluster-demo e2e build-tests test miri bench bench-kubernetes profile instructions fuzz lint fmt deny book docs semver semver-baseline clean
+.PHONY: help setup binaries build install deb image plugins fixtures demo cluster-demo e2e build-tests test miri bench bench-kubernetes bench-scale profile instructions fuzz lint fmt deny book docs semver semver-baseline clean
 
 help: ## list the commands
 	@echo "volhost: make COMMAND"
@@ -112,6 +112,17 @@ bench-kubernetes: BUILD += -p volhost-tests
 bench-kubernetes: plugins ## measure volhost beside the stock kubelet, as root, on a release build, in 6 minutes: target/bench-kubernetes.json
 	@deploy/setup.sh --cluster
 	@$(OUT)/cluster-bench $(TARGET)/bench-kubernetes.json
+
+# How much there is: NODES=200 PODS=10 VOLUMES=3 (pods of a node, volumes of a pod).
+NODES ?= 200
+PODS ?= 10
+VOLUMES ?= 3
+
+bench-scale: PROFILE := release
+bench-scale: BUILD += -p volhost-tests
+bench-scale: binaries ## measure the controller with many nodes and volumes, as root: target/bench-scale.json; NODES=, PODS=, VOLUMES=
+	@deploy/setup.sh --cluster
+	@$(OUT)/cluster-scale $(NODES) $(PODS) $(VOLUMES) $(TARGET)/bench-scale.json
 
 instructions: ## count instructions of state machine and API and compare; RECORD=yes after a change that is meant
 	@cargo bench --quiet --locked -p volhost-core --bench instructions $(if $(RECORD),-- --record)

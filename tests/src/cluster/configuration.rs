@@ -57,6 +57,14 @@ syncFrequency: 10s
             Self::Stock => "",
         }
     }
+
+    /// By itself it makes 20 requests a second: 1,000 claims would take minutes to be bound.
+    fn of_controller_manager(self) -> &'static str {
+        match self {
+            Self::Short => "--kube-api-qps=1000 --kube-api-burst=2000",
+            Self::Stock => "",
+        }
+    }
 }
 
 /// The API server's log has the requests of service accounts that tests give to programs.
@@ -208,8 +216,9 @@ pub(super) fn arguments(cluster: &Cluster, component: &str) -> Vec<String> {
             --authentication-kubeconfig={folder}/controller-manager.kubeconfig
             --authorization-kubeconfig={folder}/controller-manager.kubeconfig --bind-address=127.0.0.1
             --secure-port={port} --leader-elect=false --use-service-account-credentials=true
-            --service-account-private-key-file={pki}/sa.key --root-ca-file={pki}/ca.crt --v=1",
+            --service-account-private-key-file={pki}/sa.key --root-ca-file={pki}/ca.crt --v=1 {requests}",
             port = ports.controller_manager,
+            requests = cluster.intervals.of_controller_manager(),
         ),
         "kube-scheduler" => format!(
             "--kubeconfig={folder}/scheduler.kubeconfig --authentication-kubeconfig={folder}/scheduler.kubeconfig

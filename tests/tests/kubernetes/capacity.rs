@@ -31,7 +31,7 @@ fn the_scheduler_waits_for_room_and_uses_it_once_it_is_there() {
     let disk = storage.driver.images().display().to_string();
     let mounted = cluster.node().inside("mount").args(["-t", "tmpfs", "-o", "size=64m", "disk", &disk]).status();
     assert!(mounted.unwrap().success());
-    let mut controller = Controller::start(&storage.driver, "capacity-controller", &[]);
+    let mut controller = Controller::start(&storage.driver, "capacity-controller", &["--poll-interval", "1h"]);
     controller.wait_leads();
     assert_eq!(published(cluster, "capacity"), [], "the CSIDriver object does not ask for it");
     cluster.kubectl(&["patch", "csidriver", "capacity.test", "-p", r#"{"spec":{"storageCapacity":true}}"#]);
@@ -55,7 +55,7 @@ parameters: { allocation: full }
     };
     claim("capacity-first", "40Mi");
     cluster.wait_running("capacity-first-pod");
-    // By the volume, not by the clock: the driver is asked by itself once a minute.
+    // By the volume, not by the clock.
     let room = || published(cluster, "capacity").first().map(|(_, bytes)| *bytes).unwrap_or_default();
     assert!(eventually(|| room() <= 24 * MIB), "{}: {}", room(), controller.known());
 

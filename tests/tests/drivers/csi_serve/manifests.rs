@@ -9,7 +9,7 @@ use std::process::Command;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Namespace, PodSpec, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
+use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::Value;
 use volhost_tests::artifacts::{self, workspace};
 
@@ -68,14 +68,6 @@ fn pods() -> Vec<PodSpec> {
         }
     }
     assert_eq!(pods.len(), 2);
-    // What groups of snapshots add to the controller, and change of it.
-    let more: Deployment = serde_json::from_value(objects("csi-group-snapshots/snapshotter.yaml").remove(0)).unwrap();
-    for container in more.spec.unwrap().template.spec.unwrap().containers {
-        match pods[1].containers.iter_mut().find(|known| known.name == container.name) {
-            Some(known) => known.args.as_mut().unwrap().extend(container.args.unwrap()),
-            None => pods[1].containers.push(container),
-        }
-    }
     pods
 }
 
@@ -85,7 +77,6 @@ fn every_manifest_is_of_its_type_and_in_its_place() {
         let kind = object["kind"].as_str().unwrap();
         match kind {
             "Namespace" => assert_eq!(typed::<Namespace>(&object).metadata.name.as_deref(), Some(NAMESPACE)),
-            "CSIDriver" => assert_eq!(typed::<CSIDriver>(&object).metadata.name.as_deref(), Some("loop.volhost.io")),
             "StorageClass" => assert_eq!(typed::<StorageClass>(&object).provisioner, "loop.volhost.io"),
             "ServiceAccount" => drop(typed::<ServiceAccount>(&object)),
             "ClusterRole" => drop(typed::<ClusterRole>(&object)),
@@ -100,7 +91,6 @@ fn every_manifest_is_of_its_type_and_in_its_place() {
         }
         let clusters = [
             "Namespace",
-            "CSIDriver",
             "StorageClass",
             "VolumeSnapshotClass",
             "VolumeGroupSnapshotClass",
@@ -135,12 +125,15 @@ fn what_a_manifest_names_is_there() {
         for container in &pod.containers {
             used.insert(container.image.clone().unwrap());
             mounted.extend(container.volume_mounts.iter().flatten().map(|mount| mount.name.clone()));
-            let socket = match container.name.as_str() {
-                "driver" => "--endpoint=unix:///csi/csi.sock",
-                "controller" => "--csi=unix:///csi/csi.sock",
-                _ => "--csi-address=/csi/csi.sock",
+            let arguments = container.args.as_ref().unwrap();
+            let has = |argument: &str| arguments.iter().any(|one| one == argument);
+            let has_socket = match container.name.as_str() {
+                // Where the kubelet looks, or beside the controller.
+                "driver" => has("--kubernetes") != has("--endpoint=unix:///csi/csi.sock"),
+                "controller" => has("--csi=unix:///csi/csi.sock"),
+                other => panic!("{other}"),
             };
-            assert!(container.args.as_ref().unwrap().contains(&socket.to_owned()), "{}", container.name);
+            assert!(has_socket, "{}", container.name);
         }
         assert_eq!(mounted, volumes, "every volume is mounted, and every mount is of a volume");
     }
