@@ -236,12 +236,15 @@ fn of_several_platforms_the_nodes_own_is_taken_and_zstd_is_read() {
     podman.run(&["manifest", "add", "list", "containers-storage:localhost/ours"]);
     podman.run(&["manifest", "push", "--all", "--tls-verify=false", "list", &format!("docker://{list}")]);
     let zstd = registry.reference("team/zstd:1");
-    podman.push("ours", &zstd, &["--format", "oci", "--compression-format", "zstd"]);
+    podman.image("packed", &[("which", b"packed")]);
+    podman.push("packed", &zstd, &["--format", "oci", "--compression-format", "zstd"]);
     let node = node(podman.folder()).start();
-    for (name, reference) in [("list", &list), ("zstd", &zstd)] {
+    for (name, reference, which) in [("list", &list, "ours"), ("zstd", &zstd, "packed")] {
         up(&node, name, reference, "");
-        assert_eq!(read(&node, name, "which"), "ours", "{name}");
+        assert_eq!(read(&node, name, "which"), which, "{name}");
     }
+    let is_zstd = |blob: &Vec<u8>| blob.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
+    assert_eq!(registry.blobs().iter().filter(|blob| is_zstd(blob)).count(), 1, "podman packed it so");
     let metrics = node.ok(&["metrics"]);
     assert!(metrics.contains("volhost_images 2"), "{metrics}");
 }
