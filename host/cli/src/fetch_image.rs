@@ -65,7 +65,10 @@ fn fetch() -> Result<(), FetchFailure> {
             let mut ticks = tokio::time::interval(SIGN_OF_LIFE);
             loop {
                 ticks.tick().await;
-                let _ = io::stderr().write_all(b"\n");
+                // Without the daemon there is no one to fetch for.
+                if io::stderr().write_all(b"\n").is_err() {
+                    std::process::exit(1);
+                }
             }
         });
         let fetched = serve(&request).await;

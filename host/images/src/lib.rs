@@ -52,4 +52,4 @@ pub mod store;
 mod tree;
 
 pub use source::registry::{FetchFailure, FetchRequest, Login, RegistryProgram};
-pub use store::{ImageStore, ImageStoreOptions};
+pub use store::{ImageStore, ImageStoreOptions, ImageUsage};

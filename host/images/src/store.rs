@@ -37,6 +37,15 @@ pub struct ImageStoreOptions {
     pub low: u8,
 }
 
+/// The use of a store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ImageUsage {
+    /// How many images it has.
+    pub images: u64,
+    /// What their layers have on disk, in bytes; of a layer that several images have, once.
+    pub bytes: u64,
+}
+
 /// The images of a node.
 #[derive(Debug)]
 pub struct ImageStore {
@@ -136,6 +145,17 @@ impl ImageStore {
             self.remove_discarded();
         }
         *is_clean = true;
+    }
+
+    /// The use of the store. Reads the records of all images.
+    pub fn usage(&self) -> ImageUsage {
+        let images = if self.folders.exist() { self.folders.images().unwrap_or_default() } else { Vec::new() };
+        let layers: BTreeMap<&str, u64> = images
+            .iter()
+            .flat_map(|(_, _, record)| record.layers.iter().map(|layer| (layer.digest.as_str(), layer.bytes)))
+            .collect();
+        let count = u64::try_from(images.len()).unwrap_or(u64::MAX);
+        ImageUsage { images: count, bytes: layers.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)) }
     }
 
     /// Removes what is below `new`. Called while nothing is being made there, or with the names that

@@ -8,13 +8,15 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use volhost_csi::CsiDrivers;
 use volhost_fuse_servers::FuseServerProcesses;
+use volhost_images::ImageStore;
 use volhost_model::view::UsageView;
 use volhost_model::visible::visible_metrics;
 
 use super::labels::VersionLabels;
 use super::operations::Operations;
 use super::{
-    CsiCalls, NodeCounts, NodeDisks, counts, drivers, fuse_servers, node, plugin_sockets, process, selinux, volumes,
+    CsiCalls, NodeCounts, NodeDisks, counts, drivers, fuse_servers, images, node, plugin_sockets, process, selinux,
+    volumes,
 };
 use volhost_driver_table::DriverTable;
 use volhost_volume_ops::stats::{MeteredVolume, VolumeMeter};
@@ -31,12 +33,13 @@ pub struct Exposition {
     csi: Option<(Arc<CsiDrivers>, Arc<CsiCalls>)>,
     disks: Option<NodeDisks>,
     fuse_servers: Option<FuseServerProcesses>,
+    images: Option<Arc<ImageStore>>,
 }
 
 impl Exposition {
     /// The metrics of these operations, and of volume usage if there is a meter.
     pub const fn new(operations: Arc<Operations>, volumes: Option<VolumeMeter>) -> Self {
-        Self { operations, volumes, drivers: None, csi: None, disks: None, fuse_servers: None }
+        Self { operations, volumes, drivers: None, csi: None, disks: None, fuse_servers: None, images: None }
     }
 
     /// Adds the external drivers.
@@ -67,6 +70,13 @@ impl Exposition {
         self
     }
 
+    /// Adds the store of OCI images.
+    #[must_use]
+    pub fn with_images(mut self, images: Arc<ImageStore>) -> Self {
+        self.images = Some(images);
+        self
+    }
+
     /// The usage of these volumes; empty without a meter. Blocks for a bounded time.
     pub fn volume_stats(&self, volumes: Vec<MeteredVolume>) -> Vec<(MeteredVolume, UsageView)> {
         self.volumes.as_ref().map(|meter| meter.measure(volumes)).unwrap_or_default()
@@ -93,6 +103,9 @@ impl Exposition {
         }
         if let Some(servers) = &self.fuse_servers {
             fuse_servers::register(&mut now, servers.counts());
+        }
+        if let Some(store) = &self.images {
+            images::register(&mut now, store.usage());
         }
         if let Some(meter) = &self.volumes {
             volumes::register(&mut now, meter, &counts.volumes.claims);

@@ -11,6 +11,7 @@
 //! | `drivers` | the external drivers |
 //! | `plugin_sockets` | their registration sockets |
 //! | `fuse_servers` | running FUSE servers |
+//! | `images` | the store of OCI images |
 //! | `selinux` | how SELinux labels fit together |
 //! | `process` | the daemon's own memory, processor time and files |
 //! | `volumes` | how full volumes of claims are |
@@ -30,6 +31,7 @@ pub mod disks;
 mod drivers;
 pub mod exposition;
 mod fuse_servers;
+mod images;
 pub mod labels;
 pub mod listener;
 pub mod node;

@@ -11,7 +11,7 @@ use crate::access::Access;
 use crate::artifact::MANIFEST_BYTES;
 use crate::credentials::Credentials;
 use crate::session::{HttpRequest, Session, SessionError};
-use crate::transport::TransportError;
+use crate::transport::{Take, TransportError};
 
 /// What a refusal may have, in bytes.
 const REFUSAL_BYTES: u64 = 4 << 10;
@@ -116,7 +116,7 @@ impl ImageClient {
         mut access: Access,
         path: &str,
         request: impl Fn(&Session<'_>) -> Result<HttpRequest<'b>, SessionError>,
-        mut take: Option<&mut (dyn FnMut(&[u8]) -> io::Result<()> + Send)>,
+        mut take: Option<&mut Take<'_>>,
     ) -> Result<Vec<u8>, FetchError> {
         loop {
             let mut session = Session::new(&access, &self.reference, "pull")?;

@@ -1,11 +1,13 @@
 //! Every operation, killed at every call. The names of the tests are the operations'.
 
+use volhost_tests::artifacts;
+use volhost_tests::images::Podman;
 use volhost_tests::kill_points::KilledProcess;
 
 use crate::exhaustive::kill_everywhere;
 use crate::pods::{Arrival, Change, Departure, Known, Requested, Subject};
-use crate::site::{LOOP, Site};
-use crate::subjects::{Device, Folders, Image, Layers, Owned, Parts, Payloads, Scratch, Shared, shared_volume};
+use crate::site::{LOOP, Site, builder};
+use crate::subjects::{Device, Folders, Image, Layers, Owned, Parts, Payloads, Pulled, Scratch, Shared, shared_volume};
 use crate::witness::Witness;
 
 fn site() -> Site {
@@ -26,6 +28,16 @@ fn folders_tmpfs_and_binds() {
     let disk = site.node.folder().join("disk/local");
     std::fs::create_dir(&disk).unwrap();
     comes_and_goes("empty-dir, host-path, local", site, Folders { disk });
+}
+
+#[test]
+fn an_image_that_is_pulled() {
+    let site = Site::of(builder().plugin(artifacts::plugin("image"))).with_witness(Witness::of_folders());
+    let layout = site.node.folder().join("disk/layout");
+    let podman = Podman::new();
+    podman.image("app", &[("file", &[b'x'; 100_000]), ("folder/other", b"other")]);
+    podman.run(&["push", "--quiet", "--format", "oci", "app", &format!("oci:{}:1", layout.display())]);
+    comes_and_goes("image: pulled from a layout", site, Pulled { layout });
 }
 
 #[test]

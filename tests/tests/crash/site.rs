@@ -20,6 +20,7 @@ pub(crate) const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
 pub(crate) const LOCAL: &str = "kubernetes.io~local-volume";
 pub(crate) const CONFIG_MAP: &str = "kubernetes.io~configmap";
 pub(crate) const SECRET: &str = "kubernetes.io~secret";
+pub(crate) const IMAGE: &str = "kubernetes.io~image";
 pub(crate) const PROJECTED: &str = "kubernetes.io~projected";
 
 /// Everything that volhost has made on a node: mounts, folders, devices, records. Not the content
@@ -39,7 +40,7 @@ pub(crate) fn builder() -> NodeBuilder {
     plugins
         .into_iter()
         .fold(Node::builder(), NodeBuilder::plugin)
-        .config("[grants.\"volhost.io/loop\"]\ninterfaces = [\"id-maps\"]\nloop-files = [\"$NODE/disk\"]\n[grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"$NODE/disk\"]\n")
+        .config("[grants.\"volhost.io/loop\"]\ninterfaces = [\"id-maps\"]\nloop-files = [\"$NODE/disk\"]\n[grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"$NODE/disk\"]\n[grants.\"kubernetes.io/image\"]\nimage-layouts = [\"$NODE/disk\"]\n")
 }
 
 impl Site {

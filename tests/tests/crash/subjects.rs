@@ -6,9 +6,10 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use volhost_tests::manifests::{device_pod, local_volume, loop_volume, pod};
+use volhost_tests::wait::eventually;
 
 use crate::pods::{Subject, UID};
-use crate::site::{CONFIG_MAP, EMPTY_DIR, LOCAL, LOOP, OVERLAY, PROJECTED, SECRET, Site};
+use crate::site::{CONFIG_MAP, EMPTY_DIR, IMAGE, LOCAL, LOOP, OVERLAY, PROJECTED, SECRET, Site};
 
 const MIB: u64 = 1 << 20;
 
@@ -51,6 +52,42 @@ impl Subject for Folders {
 
     fn check_kept(&self, site: &Site) {
         assert_eq!(read(&site.node.volume(UID, LOCAL, "disk").join("file")), "kept");
+    }
+}
+
+/// An OCI image that the node does not have yet, each time anew.
+pub(crate) struct Pulled {
+    pub(crate) layout: PathBuf,
+}
+
+impl Pulled {
+    fn store(site: &Site) -> PathBuf {
+        site.node.path(&site.node.root().join("images"))
+    }
+}
+
+impl Subject for Pulled {
+    fn pod(&self, _: u64) -> String {
+        let reference = format!("oci:{}:1", self.layout.display());
+        pod("subject", UID, &[&format!("name: files, image: {{ reference: \"{reference}\" }}")])
+    }
+
+    fn check(&self, site: &Site, _: u64) {
+        let files = site.node.volume(UID, IMAGE, "files");
+        assert_eq!(fs::read(files.join("file")).unwrap(), [b'x'; 100_000]);
+        assert_eq!(read(&files.join("folder/other")), "other");
+        let is_empty = || fs::read_dir(Self::store(site).join("new")).unwrap().next().is_none();
+        assert!(eventually(is_empty), "what a killed pull has left is removed");
+        assert_eq!(fs::read_dir(Self::store(site).join("layers")).unwrap().count(), 1);
+    }
+
+    fn reset(&self, site: &Site) {
+        for folder in ["images", "references", "layers"] {
+            for entry in fs::read_dir(Self::store(site).join(folder)).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.unwrap();
+            }
+        }
     }
 }
 

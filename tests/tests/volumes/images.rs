@@ -134,6 +134,121 @@ fn the_files_of_a_layouts_image_are_mounted_for_reading_alone() {
     assert!(node.pod_mounts().is_empty());
 }
 
+/// The only file below a folder that has these bytes in it.
+fn blob_with(layout: &Path, words: &str) -> PathBuf {
+    let blobs = fs::read_dir(layout.join("blobs/sha256")).unwrap().map(|entry| entry.unwrap().path());
+    let found: Vec<PathBuf> =
+        blobs.filter(|path| String::from_utf8_lossy(&fs::read(path).unwrap()).contains(words)).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.into_iter().next().unwrap()
+}
+
+#[test]
+fn an_image_that_is_not_what_it_says_is_refused_with_the_reason() {
+    let podman = Podman::new();
+    podman.image("app", &[("file", b"content")]);
+    let node = node(podman.folder()).start();
+    let change = |name: &str, change: &dyn Fn(&Path), words: &[&str]| {
+        let layout = podman.layout("app", name, "1");
+        change(&layout);
+        add(&node, name, &format!("oci:{}:1", layout.display()), "");
+        let pod = format!("default/{name}");
+        node.wait_event(&[&["Failed", pod.as_str()], words].concat());
+    };
+    let layer = |layout: &Path| {
+        let manifest: serde_json::Value =
+            serde_json::from_slice(&fs::read(blob_with(layout, "image.layer")).unwrap()).unwrap();
+        let digest = manifest["layers"][0]["digest"].as_str().unwrap().to_owned();
+        layout.join("blobs/sha256").join(digest.strip_prefix("sha256:").unwrap())
+    };
+    change(
+        "changed",
+        &|layout| {
+            let path = layer(layout);
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[20] ^= 1;
+            fs::write(path, bytes).unwrap();
+        },
+        &["does not match its digest"],
+    );
+    change(
+        "short",
+        &|layout| {
+            let path = layer(layout);
+            let bytes = fs::read(&path).unwrap();
+            fs::write(path, &bytes[..bytes.len() - 1]).unwrap();
+        },
+        &["in the manifest"],
+    );
+    change(
+        "longer",
+        &|layout| {
+            let path = layer(layout);
+            let bytes = fs::read(&path).unwrap();
+            fs::write(path, [bytes, vec![0]].concat()).unwrap();
+        },
+        &["in the manifest"],
+    );
+    change("missing", &|layout| fs::remove_file(layer(layout)).unwrap(), &["No such file"]);
+    change(
+        "linked",
+        &|layout| {
+            let path = layer(layout);
+            fs::rename(&path, layout.join("elsewhere")).unwrap();
+            std::os::unix::fs::symlink(layout.join("elsewhere"), path).unwrap();
+        },
+        &["symbolic link"],
+    );
+    change(
+        "manifest",
+        &|layout| {
+            let path = blob_with(layout, "image.layer");
+            fs::write(&path, format!("{} ", fs::read_to_string(&path).unwrap())).unwrap();
+        },
+        &["the manifest", "does not match its digest"],
+    );
+    change("index", &|layout| fs::write(layout.join("index.json"), "{").unwrap(), &["index.json cannot be read"]);
+    change(
+        "tag",
+        &|layout| {
+            let path = layout.join("index.json");
+            fs::write(&path, fs::read_to_string(&path).unwrap().replace("\"1\"", "\"2\"")).unwrap();
+        },
+        &["has no image 1; it has: 2"],
+    );
+    assert!(
+        stored(&node, "layers").is_empty() && stored(&node, "images").is_empty() && stored(&node, "new").is_empty()
+    );
+    // A folder that is a link to one outside of the grant.
+    std::os::unix::fs::symlink("/etc", podman.folder().join("outside")).unwrap();
+    add(&node, "outside", &format!("oci:{}:1", podman.folder().join("outside").display()), "");
+    node.wait_event(&["Failed", "default/outside", "image-layouts"]);
+}
+
+#[test]
+fn of_several_platforms_the_nodes_own_is_taken_and_zstd_is_read() {
+    let (podman, registry) = (Podman::new(), Registry::plain());
+    podman.image("ours", &[("which", b"ours")]);
+    podman.image("other", &[("which", b"other")]);
+    let list = registry.reference("team/app:1");
+    podman.run(&["manifest", "create", "list"]);
+    podman.run(&["manifest", "add", "--arch", "s390x", "--os", "linux", "list", "containers-storage:localhost/other"]);
+    podman.run(&["manifest", "add", "list", "containers-storage:localhost/ours"]);
+    podman.run(&["manifest", "push", "--all", "--tls-verify=false", "list", &format!("docker://{list}")]);
+    let zstd = registry.reference("team/zstd:1");
+    podman.image("packed", &[("which", b"packed")]);
+    podman.push("packed", &zstd, &["--format", "oci", "--compression-format", "zstd"]);
+    let node = node(podman.folder()).start();
+    for (name, reference, which) in [("list", &list, "ours"), ("zstd", &zstd, "packed")] {
+        up(&node, name, reference, "");
+        assert_eq!(read(&node, name, "which"), which, "{name}");
+    }
+    let is_zstd = |blob: &Vec<u8>| blob.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
+    assert_eq!(registry.blobs().iter().filter(|blob| is_zstd(blob)).count(), 1, "podman packed it so");
+    let metrics = node.ok(&["metrics"]);
+    assert!(metrics.contains("volhost_images 2"), "{metrics}");
+}
+
 #[test]
 fn a_part_of_an_image_is_mounted_by_its_sub_path() {
     let podman = Podman::new();

@@ -168,13 +168,14 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
             let _ = server_ends.send(ending);
         }
     });
+    let images = image_store(&options, &inside);
     let mut environment = Environment::default()
         .with_node(Arc::new(facts))
         .with_objects(objects.clone())
         .with_drivers(drivers.clone())
         .with_fuse_servers(Arc::new(servers.clone()))
         .with_iscsi(Arc::new(OpenIscsi::new(Places::default())))
-        .with_images(image_store(&options, &inside));
+        .with_images(images.clone());
     if let Some(flex) = flex.clone() {
         environment = environment.with_driver_programs(flex);
     }
@@ -221,7 +222,8 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
         .with_drivers(Arc::clone(&table))
         .with_csi(drivers, calls)
         .with_disks(NodeDisks::new(&volume_ops))
-        .with_fuse_servers(servers);
+        .with_fuse_servers(servers)
+        .with_images(images);
     vanished::start(&volume_ops, reports.clone());
     let mut node = NodeState::new(StateParts {
         world,
