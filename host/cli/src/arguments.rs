@@ -484,6 +484,17 @@ pub(super) enum PluginCommand {
         after_help = "The plugin is neither run nor interpreted: the daemon checks signature and grants when it loads it.\n\nExamples:\n  volhost plugin pull registry.example.com/acme/archive:1.0 --out /var/lib/volhost/plugins\n  volhost plugin pull registry.example.com/acme/archive@sha256:... && volhost plugin inspect archive.wasm"
     )]
     Pull(PullArguments),
+    /// Find plugins in an index
+    #[command(
+        after_help = "Examples:\n  volhost plugin search nfs --index registry.example.com/acme/plugins:latest\n  VOLHOST_PLUGIN_INDEX=~/plugin-index volhost plugin search"
+    )]
+    Search(SearchArguments),
+    /// Show all that an index says of a plugin, and how to get it
+    #[command(after_help = "Example:\n  volhost plugin info archive --index registry.example.com/acme/plugins:latest")]
+    Info(InfoArguments),
+    /// Keep an index of plugins
+    #[command(subcommand)]
+    Index(IndexCommand),
 }
 
 /// The whole command, with the environment's variables named in the help of `run`.
@@ -496,6 +507,7 @@ mod plugin;
 mod tests;
 
 pub(super) use plugin::{
-    BuildArguments, EncodeArguments, GrantArguments, NewArguments, PublishArguments, PullArguments, RegistryArguments,
+    BuildArguments, EncodeArguments, GrantArguments, IndexAddArguments, IndexCommand, IndexPublishArguments,
+    IndexSource, InfoArguments, NewArguments, PublishArguments, PullArguments, RegistryArguments, SearchArguments,
     TemplateChoice, TestArguments, TryArguments,
 };

@@ -23,6 +23,7 @@
 //! | [`credentials`] | credentials from the environment and docker's configuration |
 //! | [`image`] | manifests and blobs of any image |
 //! | [`publish`](mod@publish), [`pull`](mod@pull) | the two directions |
+//! | [`document`] | a document of a type of its own |
 //! | `access` | how to reach a registry |
 //! | `artifact` | manifests and configs |
 //! | `referrers` | what refers to a manifest |
@@ -36,6 +37,7 @@ mod access;
 mod artifact;
 mod challenge;
 pub mod credentials;
+pub mod document;
 pub mod image;
 pub mod publish;
 mod publish_error;
@@ -47,6 +49,7 @@ mod transport;
 
 pub use access::Access;
 pub use credentials::{Credentials, CredentialsError};
+pub use document::{publish_document, pull_document};
 pub use publish::{PublishedArtifact, publish};
 pub use pull::{PulledPlugin, pull};
 pub use session::SessionError;

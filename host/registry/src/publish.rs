@@ -55,10 +55,7 @@ pub async fn publish(
     force: bool,
     report: &dyn Fn(&str),
 ) -> Result<PublishedArtifact, PublishError> {
-    if reference.digest().is_some() {
-        return Err(PublishError::Pinned(reference.clone()));
-    }
-    let tag = reference.tag().ok_or_else(|| PublishError::NoTag(reference.clone()))?;
+    let tag = checked_tag(reference)?;
     if let Some(signature) = plugin.signature {
         check_signature(signature)?;
     }
@@ -94,7 +91,15 @@ pub async fn publish(
     Ok(PublishedArtifact { digest })
 }
 
-fn manifest(
+/// The tag to publish under.
+pub(crate) fn checked_tag(reference: &Reference) -> Result<&str, PublishError> {
+    if reference.digest().is_some() {
+        return Err(PublishError::Pinned(reference.clone()));
+    }
+    reference.tag().ok_or_else(|| PublishError::NoTag(reference.clone()))
+}
+
+pub(crate) fn manifest(
     artifact_type: Option<&str>,
     config: Descriptor,
     layer: Descriptor,
@@ -122,7 +127,7 @@ fn check_signature(signature: &[u8]) -> Result<(), PublishError> {
 }
 
 /// The manifest of a tag.
-async fn present(session: &mut Session<'_>, tag: &str) -> Result<Option<Digest>, SessionError> {
+pub(crate) async fn present(session: &mut Session<'_>, tag: &str) -> Result<Option<Digest>, SessionError> {
     let uri = session.uri(&format!("manifests/{tag}"))?;
     let accept = format!("{MANIFEST}, {INDEX}");
     let answer = session
@@ -157,7 +162,7 @@ async fn push_signature(
     Ok(())
 }
 
-async fn push_blob(session: &mut Session<'_>, content: &[u8]) -> Result<(), SessionError> {
+pub(crate) async fn push_blob(session: &mut Session<'_>, content: &[u8]) -> Result<(), SessionError> {
     let digest = Digest::of(content);
     let uri = session.uri(&format!("blobs/{digest}"))?;
     if session.call(HttpRequest::new(Method::HEAD, uri, ANSWER_BYTES)).await?.status == StatusCode::OK {
@@ -188,7 +193,7 @@ fn with_query(uri: Uri, query: &str) -> Option<Uri> {
 }
 
 /// Whether the registry has understood what the manifest refers to.
-async fn push_manifest(session: &mut Session<'_>, name: &str, content: &[u8]) -> Result<bool, SessionError> {
+pub(crate) async fn push_manifest(session: &mut Session<'_>, name: &str, content: &[u8]) -> Result<bool, SessionError> {
     let uri = session.uri(&format!("manifests/{name}"))?;
     let call = HttpRequest {
         content_type: Some(MANIFEST),

@@ -75,8 +75,18 @@ pub enum PullError {
         /// What it is instead.
         why: String,
     },
-    /// A plugin may not be so large.
-    #[error("{reference} has {size} bytes, and a plugin may have {limit}")]
+    /// It is another kind of document.
+    #[error("{reference} is of type {found}, and {wanted} was expected")]
+    OtherType {
+        /// What was pulled.
+        reference: Reference,
+        /// The expected type.
+        wanted: String,
+        /// Its type.
+        found: String,
+    },
+    /// It may not be so large.
+    #[error("{reference} has {size} bytes, and may have {limit}")]
     TooLarge {
         /// What was pulled.
         reference: Reference,
@@ -131,7 +141,10 @@ pub async fn pull(
     Ok(PulledPlugin { component, digest, signature })
 }
 
-async fn manifest(session: &mut Session<'_>, reference: &Reference) -> Result<(ArtifactManifest, Digest), PullError> {
+pub(crate) async fn manifest(
+    session: &mut Session<'_>,
+    reference: &Reference,
+) -> Result<(ArtifactManifest, Digest), PullError> {
     let pinned = reference.digest();
     let version = match (pinned, reference.tag()) {
         (Some(digest), _) => digest.as_str(),
@@ -181,7 +194,11 @@ fn component_of<'a>(manifest: &'a ArtifactManifest, reference: &Reference) -> Re
     }
 }
 
-async fn blob(session: &mut Session<'_>, descriptor: &Descriptor, what: &'static str) -> Result<Vec<u8>, PullError> {
+pub(crate) async fn blob(
+    session: &mut Session<'_>,
+    descriptor: &Descriptor,
+    what: &'static str,
+) -> Result<Vec<u8>, PullError> {
     // What is no digest must not become a part of an address.
     let Ok(digest) = descriptor.digest.parse::<Digest>() else {
         let expected = printable(&descriptor.digest);

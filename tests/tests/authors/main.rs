@@ -9,6 +9,7 @@
     reason = "tests may panic"
 )]
 
+mod index;
 mod other_languages;
 mod plugin_author;
 mod registry;

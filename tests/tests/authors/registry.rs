@@ -16,20 +16,20 @@ use volhost_tests::registry::{PASSWORD, Registry, USER};
 use volhost_tests::{Node, artifacts};
 
 /// A maker's desk: a home, and a plugin file under a name of its own.
-struct Desk {
+pub(crate) struct Desk {
     folder: TempDir,
 }
 
 impl Desk {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    fn plugin(&self, fixture: &str) -> PathBuf {
+    pub(crate) fn plugin(&self, fixture: &str) -> PathBuf {
         let file = self.path().join("well-behaved.wasm");
         fs::copy(artifacts::fixture(fixture), &file).unwrap();
         file
@@ -43,23 +43,23 @@ impl Desk {
         fs::write(self.path().join(".docker/config.json"), config.to_string()).unwrap();
     }
 
-    fn publish(&self, registry: &Registry, reference: &str, file: &Path, more: &[&str]) -> Output {
+    pub(crate) fn publish(&self, registry: &Registry, reference: &str, file: &Path, more: &[&str]) -> Output {
         let words = [&["publish", reference, file.to_str().unwrap()], more].concat();
         registry.volhost(self.path(), &words)
     }
 
-    fn pull(&self, registry: &Registry, reference: &str, out: &Path) -> Output {
+    pub(crate) fn pull(&self, registry: &Registry, reference: &str, out: &Path) -> Output {
         registry.volhost(self.path(), &["pull", reference, "--out", out.to_str().unwrap()])
     }
 }
 
-fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{}\n{out}\n{errors}", output.status);
     out.trim().to_owned()
 }
 
-fn refused(output: &Output) -> String {
+pub(crate) fn refused(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

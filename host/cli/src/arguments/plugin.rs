@@ -3,10 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 use volhost_model::duration::HumanDuration;
 use volhost_registry::Reference;
+
+use super::Format;
 
 /// `plugin new`.
 #[derive(Debug, Args)]
@@ -240,4 +242,94 @@ pub(crate) struct GrantArguments {
     /// How many of its operations may run at once
     #[arg(long, value_name = "NUMBER")]
     pub(crate) concurrency: Option<i64>,
+}
+
+/// Where an index of plugins is.
+#[derive(Debug, Args)]
+pub(crate) struct IndexSource {
+    /// The index: a folder, such as a git repository, or HOST[:PORT]/NAME:TAG of an OCI registry
+    #[arg(long, value_name = "INDEX", env = "VOLHOST_PLUGIN_INDEX")]
+    pub(crate) index: String,
+}
+
+/// `plugin search`.
+#[derive(Debug, Args)]
+pub(crate) struct SearchArguments {
+    /// Words that its name, its description or its sources have [default: every plugin]
+    #[arg(value_name = "WORD")]
+    pub(crate) words: Vec<String>,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) source: IndexSource,
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) output: Option<Format>,
+    /// How the registry is reached.
+    #[command(flatten)]
+    pub(crate) registry: RegistryArguments,
+}
+
+/// `plugin info`.
+#[derive(Debug, Args)]
+pub(crate) struct InfoArguments {
+    /// The plugin: VENDOR/NAME, or NAME
+    pub(crate) name: String,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) source: IndexSource,
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) output: Option<Format>,
+    /// How the registry is reached.
+    #[command(flatten)]
+    pub(crate) registry: RegistryArguments,
+}
+
+/// `plugin index`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum IndexCommand {
+    /// Add a published plugin to the index in a folder, or its new version
+    #[command(
+        after_help = "Asks the plugin for its name, as `plugin inspect` does, and writes VENDOR~NAME.json.\n\nExample:\n  volhost plugin index add target/plugins/archive.wasm \"$(volhost plugin publish registry.example.com/acme/archive:1.0 target/plugins/archive.wasm)\" --index . --description \"Folders of an archive\""
+    )]
+    Add(IndexAddArguments),
+    /// Put the index of a folder into an OCI registry
+    #[command(
+        after_help = "The login is that of `plugin publish`.\n\nExample:\n  volhost plugin index publish registry.example.com/acme/plugins:latest --index . --force"
+    )]
+    Publish(IndexPublishArguments),
+}
+
+/// `plugin index add`.
+#[derive(Debug, Args)]
+pub(crate) struct IndexAddArguments {
+    /// The plugin's .wasm file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Where it was published, as `plugin publish` prints it: HOST[:PORT]/NAME:TAG@sha256:DIGEST
+    #[arg(value_name = "REF")]
+    pub(crate) reference: Reference,
+    /// The index's folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) index: PathBuf,
+    /// What it does, in one line
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) description: String,
+}
+
+/// `plugin index publish`.
+#[derive(Debug, Args)]
+pub(crate) struct IndexPublishArguments {
+    /// The destination: HOST[:PORT]/NAME:TAG
+    #[arg(value_name = "REF")]
+    pub(crate) reference: Reference,
+    /// The index's folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) index: PathBuf,
+    /// Replace the tag's index, if it is another one
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// How the registry is reached.
+    #[command(flatten)]
+    pub(crate) registry: RegistryArguments,
 }

@@ -6,6 +6,7 @@ mod encode;
 mod file;
 mod grant;
 mod identity;
+mod index;
 mod new;
 mod publish;
 mod pull;
@@ -79,6 +80,9 @@ pub(super) fn run(command: &PluginCommand, socket: &Path, output: &mut Output) -
         PluginCommand::Grant(arguments) => grant::run(&approval::added(arguments, socket, output)?, output),
         PluginCommand::Publish(arguments) => publish::run(arguments, output),
         PluginCommand::Pull(arguments) => pull::run(arguments, output),
+        PluginCommand::Search(arguments) => index::search(arguments, output),
+        PluginCommand::Info(arguments) => index::info(arguments, output),
+        PluginCommand::Index(command) => index::run(command, output),
     }
 }
 
