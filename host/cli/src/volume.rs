@@ -24,7 +24,7 @@ const DEFAULT_USER: &str = "host";
 pub(super) enum VolumeCommand {
     /// Create a volume
     #[command(
-        after_help = "Options:\n  plugin=NAME       the plugin or driver that provisions it: loop, hostpath.csi.k8s.io\n  size=SIZE         10Gi, or 10g as Docker writes it; 1Gi by default\n  fstype=TYPE       its file system\n  mount-options=A,B mount options\n  parameters.KEY=V  a parameter of the driver\n\nA folder of the host, which stays when the volume is removed:\n  type=none o=bind device=PATH\n\nExamples:\n  volhost volume create data -o plugin=loop -o size=1Gi\n  volhost volume create srv -o type=none -o o=bind -o device=/srv/data"
+        after_help = "Options:\n  plugin=NAME       the plugin or driver that provisions it: loop, hostpath.csi.k8s.io\n  size=SIZE         10Gi, or 10g as Docker writes it; 1Gi by default\n  fstype=TYPE       its file system\n  mount-options=A,B mount options\n  parameters.KEY=V  a parameter of the driver\n  from=NAME         a copy of this volume, made by its driver; size may be larger\n\nA folder of the host, which stays when the volume is removed:\n  type=none o=bind device=PATH\n\nExamples:\n  volhost volume create data -o plugin=loop -o size=1Gi\n  volhost volume create srv -o type=none -o o=bind -o device=/srv/data"
     )]
     Create {
         /// Its name
@@ -79,6 +79,16 @@ pub(super) enum VolumeCommand {
         #[arg(short, long)]
         force: bool,
     },
+    /// Copy a volume as it is now into a new one
+    #[command(
+        after_help = "The copy is a volume like others: mount it, or copy it back. It shares blocks with the volume where the driver and the file system can; else a volume that is mounted is refused.\n\nExamples:\n  volhost volume snapshot data data-monday\n  volhost volume create data2 -o from=data-monday -o size=20Gi"
+    )]
+    Snapshot {
+        /// The volume
+        name: String,
+        /// The name of the copy
+        snapshot: String,
+    },
     /// Let a volume grow
     Resize {
         /// Its name
@@ -102,6 +112,12 @@ pub(super) async fn run(command: VolumeCommand, socket: &Path, output: &mut Outp
             let request = pb::CreateNamedVolumeRequest { name: name.clone(), options };
             within(ANSWER_TIME, socket, volumes.create_named_volume(request)).await?;
             output.line(&name)
+        }
+        VolumeCommand::Snapshot { name, snapshot } => {
+            let options = [("from".to_owned(), name)].into();
+            let request = pb::CreateNamedVolumeRequest { name: snapshot.clone(), options };
+            within(ANSWER_TIME, socket, volumes.create_named_volume(request)).await?;
+            output.line(&snapshot)
         }
         VolumeCommand::Ls { quiet } => {
             let listed = list(&mut volumes, socket).await?;

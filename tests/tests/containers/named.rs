@@ -66,6 +66,37 @@ fn a_folder_of_the_host_is_a_volume_and_stays() {
     host.assert_clean();
 }
 
+#[test]
+fn a_snapshot_is_a_volume_with_the_content_of_its_moment() {
+    let host = Host::start();
+    create(&host, "data");
+    let path = host.node.ok(&["volume", "mount", "data"]);
+    fs::write(host.node.path(path.trim().as_ref()).join("f"), "monday").unwrap();
+    host.node.ok(&["volume", "umount", "data"]);
+    host.node.ok(&["volume", "snapshot", "data", "data-monday"]);
+    let path = host.node.ok(&["volume", "mount", "data"]);
+    fs::write(host.node.path(path.trim().as_ref()).join("f"), "tuesday").unwrap();
+    host.node.ok(&["volume", "umount", "data"]);
+    let exists = host.node.fails(&["volume", "snapshot", "data", "data-monday"]);
+    assert!(exists.contains("exists already"), "{exists}");
+    let unknown = host.node.fails(&["volume", "snapshot", "other", "copy"]);
+    assert!(unknown.contains("there is no volume other"), "{unknown}");
+
+    // What it was made of may go.
+    host.node.ok(&["volume", "rm", "data"]);
+    host.node.ok(&["volume", "create", "data", "-o", "from=data-monday", "-o", "size=12m"]);
+    assert_eq!(host.inspect("data")["capacity_bytes"], 12 << 20);
+    let path = host.node.ok(&["volume", "mount", "data"]);
+    assert_eq!(fs::read(host.node.path(path.trim().as_ref()).join("f")).unwrap(), b"monday");
+    host.node.ok(&["volume", "umount", "data"]);
+    host.node.ok(&["volume", "resize", "data-monday", "16m"]);
+    let smaller = host.node.fails(&["volume", "create", "small", "-o", "from=data", "-o", "size=1m"]);
+    assert!(smaller.contains("a copy is as large or larger"), "{smaller}");
+    assert!(!host.node.ok(&["volume", "ls", "-q"]).contains("small"), "nothing is left of it");
+    host.node.ok(&["volume", "rm", "data", "data-monday"]);
+    host.assert_clean();
+}
+
 /// Runs `volhost volume prune` with an answer on its standard input.
 fn prune(host: &Host, answer: &str) -> Output {
     let mut command = host.node.inside(artifacts::volhost());

@@ -1,7 +1,8 @@
 //! The options of a named volume, as `docker volume create -o` passes them.
 //!
-//! With `plugin`, a driver makes the volume. With `type`, `o` and `device`, the options of Docker's
-//! own driver `local`, the volume is a folder of the host.
+//! With `plugin`, a driver makes the volume; with `from`, that of another volume makes a copy of it.
+//! With `type`, `o` and `device`, the options of Docker's own driver `local`, the volume is a folder
+//! of the host.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -16,6 +17,8 @@ use super::names::{NAMESPACE, VolumeName};
 const DEFAULT_SIZE: &str = "1Gi";
 /// The plugins that come with volhost serve drivers with names of this domain.
 const SHIPPED_DOMAIN: &str = ".volhost.io";
+/// The option with the volume to copy.
+const FROM: &str = "from";
 /// The start of an option for the driver.
 const PARAMETER: &str = "parameters.";
 
@@ -45,9 +48,12 @@ pub(super) enum OptionError {
     /// The option says nothing of a folder of the host.
     #[error("option {0}: a folder of the host has none; only type, o and device describe it")]
     NotOfFolder(String),
+    /// The option says nothing of a copy.
+    #[error("option {0}: a copy is made as the volume that it is of; only from and size describe it")]
+    NotOfCopy(String),
     /// There is no such option.
     #[error(
-        "option {0}: there is no such option; those are plugin, size, fstype, mount-options, and `parameters.KEY` for a parameter of the driver, or type, o and device for a folder of the host"
+        "option {0}: there is no such option; those are plugin, size, fstype, mount-options, and `parameters.KEY` for a parameter of the driver, from for a copy of a volume, or type, o and device for a folder of the host"
     )]
     Unknown(String),
 }
@@ -57,6 +63,13 @@ pub(super) enum OptionError {
 pub(super) enum VolumeOptions {
     /// A driver makes it.
     Provisioned(ProvisionOptions),
+    /// It begins with the content of another volume, whose driver makes it.
+    Copy {
+        /// The other volume.
+        of: String,
+        /// Its size in bytes; none: that of the other.
+        size: Option<u64>,
+    },
     /// It is this folder of the host, and stays when the volume is removed.
     Folder(String),
 }
@@ -81,15 +94,10 @@ impl VolumeOptions {
         if ["type", "o", "device"].iter().any(|key| options.contains_key(*key)) {
             return folder(options).map(Self::Folder);
         }
-        ProvisionOptions::read(options).map(Self::Provisioned)
-    }
-
-    /// Returns the manifest of the volume's objects.
-    pub(super) fn manifest(&self, volume: &VolumeName) -> String {
-        match self {
-            Self::Provisioned(options) => options.manifest(volume),
-            Self::Folder(path) => folder_manifest(volume, path),
+        if options.contains_key(FROM) {
+            return copy(options);
         }
+        ProvisionOptions::read(options).map(Self::Provisioned)
     }
 }
 
@@ -114,8 +122,21 @@ impl ProvisionOptions {
         Ok(Self { provisioner, size, mount_options, parameters })
     }
 
-    /// Returns the manifest of the StorageClass and of the claim.
-    fn manifest(&self, volume: &VolumeName) -> String {
+    /// Returns how a volume of this class is made; none if the class has no provisioner.
+    pub(super) fn of_class(class: &Value, size: u64) -> Option<Self> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let parameters = class["parameters"].as_object().into_iter().flatten();
+        Some(Self {
+            provisioner: text(&class["provisioner"])?,
+            size,
+            mount_options: class["mountOptions"].as_array().into_iter().flatten().filter_map(text).collect(),
+            parameters: parameters.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect(),
+        })
+    }
+
+    /// Returns the manifest of the StorageClass and of the claim, which begins with the content of
+    /// `source`, if there is one.
+    pub(super) fn manifest(&self, volume: &VolumeName, source: Option<&VolumeName>) -> String {
         let class = json!({
             "apiVersion": "storage.k8s.io/v1",
             "kind": "StorageClass",
@@ -127,8 +148,25 @@ impl ProvisionOptions {
             "volumeBindingMode": "Immediate",
             "allowVolumeExpansion": true,
         });
-        format!("{class}\n---\n{}\n", claim(volume, self.size))
+        let mut claim = claim(volume, self.size);
+        if let Some(source) = source {
+            claim["spec"]["dataSource"] = json!({ "kind": "PersistentVolumeClaim", "name": source.claim() });
+        }
+        format!("{class}\n---\n{claim}\n")
     }
+}
+
+/// Reads the options of a copy.
+fn copy(options: BTreeMap<String, String>) -> Result<VolumeOptions, OptionError> {
+    let (mut of, mut size) = (String::new(), None);
+    for (key, value) in options {
+        match key.as_str() {
+            FROM => of = value,
+            "size" => size = Some(parse_size(&value)?),
+            _ => return Err(OptionError::NotOfCopy(shown(&key))),
+        }
+    }
+    Ok(VolumeOptions::Copy { of, size })
 }
 
 /// Reads the options of a folder of the host, and returns its path.
@@ -158,7 +196,7 @@ fn shown(text: &str) -> String {
 }
 
 /// Returns the manifest of the PersistentVolume of a folder, and of its claim.
-fn folder_manifest(volume: &VolumeName, path: &str) -> String {
+pub(super) fn folder_manifest(volume: &VolumeName, path: &str) -> String {
     let claim = json!({
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -275,9 +313,28 @@ mod tests {
 
     #[test]
     fn a_plugin_of_volhost_needs_no_domain() {
-        let manifest = read(&[("plugin", "loop")]).unwrap().manifest(&VolumeName::new("data").unwrap());
-        assert!(manifest.contains("\"provisioner\":\"loop.volhost.io\""), "{manifest}");
-        let manifest = read(&[("plugin", "a.example.com")]).unwrap().manifest(&VolumeName::new("data").unwrap());
-        assert!(manifest.contains("\"provisioner\":\"a.example.com\""), "{manifest}");
+        let manifest = |plugin| match read(&[("plugin", plugin)]) {
+            Ok(VolumeOptions::Provisioned(options)) => options.manifest(&VolumeName::new("data").unwrap(), None),
+            other => panic!("{other:?}"),
+        };
+        assert!(manifest("loop").contains("\"provisioner\":\"loop.volhost.io\""));
+        assert!(manifest("a.example.com").contains("\"provisioner\":\"a.example.com\""));
+    }
+
+    #[test]
+    fn a_copy_is_made_by_the_class_of_what_it_is_of() {
+        let copy = |size| Ok(VolumeOptions::Copy { of: "data".to_owned(), size });
+        assert_eq!(read(&[("from", "data")]), copy(None));
+        assert_eq!(read(&[("from", "data"), ("size", "1k")]), copy(Some(1024)));
+        assert!(matches!(read(&[("from", "data"), ("plugin", "loop")]), Err(OptionError::NotOfCopy(_))));
+        let class = json!({ "provisioner": "p", "mountOptions": ["noatime"], "parameters": { "a": "b" } });
+        let options = ProvisionOptions::of_class(&class, 7).unwrap();
+        let (copy, of) = (VolumeName::new("copy").unwrap(), VolumeName::new("data").unwrap());
+        let manifest = options.manifest(&copy, Some(&of));
+        for part in [r#""a":"b""#, r#"["noatime"]"#, r#""storage":"7""#, r#""name":"data""#, r#"PersistentVolumeClaim"#]
+        {
+            assert!(manifest.contains(part), "{part}: {manifest}");
+        }
+        assert_eq!(ProvisionOptions::of_class(&json!({}), 7), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::sync::Mutex;
 use tonic::Status;
@@ -15,7 +15,7 @@ use volhost_node::event_loop::requests::{PodSelector, RequestError};
 use volhost_objects::{Kind, ObjectKey};
 
 use super::names::{NAMESPACE, NamedVolumeNameError, VolumeName};
-use super::options::{VolumeOptions, claim};
+use super::options::{ProvisionOptions, VolumeOptions, claim, folder_manifest};
 use crate::status::refused;
 
 /// How long `create` waits for the storage. Podman cuts a call after 5 s; a volume that takes
@@ -48,8 +48,13 @@ pub(super) enum VolumesError {
     /// It did not reach the state that was waited for.
     #[error("volume {name} is not {goal} for {id}: {why}")]
     NotReached { name: String, goal: &'static str, id: String, why: String },
+    /// The class by which it was made is gone.
+    #[error(
+        "the StorageClass of volume {0} is gone, so that no copy can be made as it was; create a volume with `-o plugin`"
+    )]
+    NoClass(String),
     /// It is a folder of the host.
-    #[error("volume {0} is a folder of the host, and has the room of the file system that it is on")]
+    #[error("volume {0} is a folder of the host: no driver makes it larger or copies it")]
     Folder(String),
     /// It would shrink.
     #[error("volume {name} has {has} bytes, and cannot shrink to {wanted}")]
@@ -64,9 +69,10 @@ impl From<VolumesError> for Status {
             VolumesError::Id(_) | VolumesError::Shrink { .. } => Self::invalid_argument(text),
             VolumesError::Unknown(_) => Self::not_found(text),
             VolumesError::Exists(_) => Self::already_exists(text),
-            VolumesError::InUse { .. } | VolumesError::NotCreated { .. } | VolumesError::Folder(_) => {
-                Self::failed_precondition(text)
-            }
+            VolumesError::InUse { .. }
+            | VolumesError::NotCreated { .. }
+            | VolumesError::Folder(_)
+            | VolumesError::NoClass(_) => Self::failed_precondition(text),
             VolumesError::NotReached { .. } => Self::deadline_exceeded(text),
         }
     }
@@ -99,7 +105,8 @@ impl Volumes {
             if self.claim(volume).await?.is_some() {
                 return Err(VolumesError::Exists(volume.as_str().to_owned()));
             }
-            self.node.add_objects(options.manifest(volume), FieldValidation::Strict).await?;
+            let manifest = self.manifest(volume, options).await?;
+            self.node.add_objects(manifest, FieldValidation::Strict).await?;
         }
         let bound = async {
             loop {
@@ -116,6 +123,36 @@ impl Volumes {
         let Ok(Some(why)) = tokio::time::timeout(CREATE_WAIT, bound).await.unwrap_or(Ok(None)) else { return Ok(()) };
         self.remove(volume).await?;
         Err(VolumesError::NotCreated { name: volume.as_str().to_owned(), why })
+    }
+
+    /// Returns the manifest of a new volume's objects.
+    async fn manifest(&self, volume: &VolumeName, options: &VolumeOptions) -> Result<String, VolumesError> {
+        let (of, size) = match options {
+            VolumeOptions::Provisioned(options) => return Ok(options.manifest(volume, None)),
+            VolumeOptions::Folder(path) => return Ok(folder_manifest(volume, path)),
+            VolumeOptions::Copy { of, size } => (VolumeName::new(of)?, *size),
+        };
+        let has = self.require(&of).await?;
+        if has.volume == of.persistent_volume() {
+            return Err(VolumesError::Folder(of.as_str().to_owned()));
+        }
+        let size = size.unwrap_or_else(|| has.capacity.max(has.requested));
+        let options = self.class(&of).await?.and_then(|class| ProvisionOptions::of_class(&class, size));
+        let options = options.ok_or_else(|| VolumesError::NoClass(of.as_str().to_owned()))?;
+        Ok(options.manifest(volume, Some(&of)))
+    }
+
+    /// Returns the StorageClass of a volume, if it is there.
+    async fn class(&self, volume: &VolumeName) -> Result<Option<Value>, RequestError> {
+        let class = json!({
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": { "name": volume.class() },
+            "provisioner": "any",
+        });
+        let compared = self.node.compare_objects(class.to_string(), FieldValidation::Strict).await?;
+        let present = compared.objects.into_iter().find_map(|object| object.present);
+        Ok(present.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
     /// Returns the last warning of a claim after this event.
