@@ -104,6 +104,7 @@ impl Adapter {
             namespace: "default".to_owned(),
             name: POD.to_owned(),
             service_account: String::new(),
+            image_pull_secrets: Vec::new(),
             labels: Default::default(),
             annotations: Default::default(),
             fs_group: None,

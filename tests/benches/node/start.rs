@@ -25,7 +25,6 @@ const PLUGINS: [&str; 15] = [
     "flex-volume",
     "git-repo",
     "host-path",
-    "image",
     "image-file",
     "iscsi",
     "local",
