@@ -314,6 +314,12 @@ impl VolumeOps {
         }
     }
 
+    /// Forgets the size of a volume whose storage was deleted, by the name of its PersistentVolume.
+    /// Blocks on the disk.
+    pub fn forget_size(&self, persistent_volume: &str) {
+        self.volume_sizes.forget(persistent_volume);
+    }
+
     /// Returns the known sizes by the names of the PersistentVolumes, in bytes.
     pub fn known_sizes(&self) -> BTreeMap<String, u64> {
         self.volume_sizes.by_persistent_volume()

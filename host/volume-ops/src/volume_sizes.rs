@@ -144,6 +144,22 @@ impl VolumeSizes {
         }
     }
 
+    /// Forgets the size of a volume that was deleted: another one may get its name. Blocks on the
+    /// disk.
+    pub(super) fn forget(&self, persistent_volume: &str) {
+        let forgotten: Vec<UniqueVolumeName> = {
+            let mut known = self.lock();
+            let of_volume = known.values().filter(|size| size.persistent_volume == persistent_volume);
+            let names: Vec<_> = of_volume.map(|size| size.volume.clone()).collect();
+            names.into_iter().inspect(|name| drop(known.remove(name))).collect()
+        };
+        for volume in forgotten {
+            if let Err(error) = self.remove(&volume) {
+                warn!(%volume, %error, "the size of a deleted volume is still noted; a volume of its name counts as small until it is used");
+            }
+        }
+    }
+
     fn write(&self, size: &KnownSize) -> Result<(), KernelError> {
         let Ok(bytes) = serde_json::to_vec(size) else { return Ok(()) };
         let folder = self.kernel.make_dirs(&self.root, Path::new(layout::SIZES), layout::FOLDER_MODE)?;
@@ -181,6 +197,9 @@ mod tests {
         assert_eq!(again.of(&one).unwrap().bytes, 32);
         assert_eq!(again.of(&two).unwrap().refused.unwrap().bytes, 128);
         assert_eq!(again.by_persistent_volume(), [("pv-1".to_owned(), 32), ("pv-2".to_owned(), 64)].into());
+        again.forget("pv-2");
+        again.forget("pv-3");
+        assert_eq!((again.of(&two), VolumeSizes::restore(kernel.clone(), root()).of(&two)), (None, None));
         let folder = kernel.walk(&root(), Path::new(layout::SIZES)).unwrap();
         kernel.write_atomic(&folder, &file_name(&one), b"{", 0o600, Durability::Process).unwrap();
         assert_eq!(VolumeSizes::restore(kernel.clone(), root()).of(&one), None);

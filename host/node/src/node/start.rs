@@ -192,7 +192,7 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
             let grace = options.reclaim_grace;
             let restoring = move || -> Result<_, ProvisionRecordError> {
                 let records = ProvisionRecords::open(volume_ops.kernel().clone(), volume_ops.root())?;
-                Provisioning::restore(Runner::new(records, plugins, time), grace, reports)
+                Provisioning::restore(Runner::new(records, plugins, volume_ops, time), grace, reports)
             };
             let restored = tokio::task::spawn_blocking(restoring).await.map_err(|_| StartError::Ended)?;
             Some(restored.map_err(|error| StartError::Provisioned(error.into()))?)

@@ -11,6 +11,7 @@ use volhost_runtime::{Call, CallError, Capability, Plugin, ProvisioningCall, Wan
 
 use super::records::ProvisionRecords;
 use volhost_plugin_folder::PluginRegistry;
+use volhost_volume_ops::volume_ops::VolumeOps;
 
 /// The source of drivers without a plugin of their own.
 const CSI: &str = "csi";
@@ -31,14 +32,20 @@ enum NoPlugin {
 pub(crate) struct Runner {
     records: ProvisionRecords,
     plugins: Arc<PluginRegistry>,
+    volume_ops: Arc<VolumeOps>,
     /// How long a plugin's own code may run in one call.
     plugin_time: Duration,
 }
 
 impl Runner {
     /// Creates a runner.
-    pub(crate) fn new(records: ProvisionRecords, plugins: Arc<PluginRegistry>, plugin_time: Duration) -> Self {
-        Self { records, plugins, plugin_time }
+    pub(crate) fn new(
+        records: ProvisionRecords,
+        plugins: Arc<PluginRegistry>,
+        volume_ops: Arc<VolumeOps>,
+        plugin_time: Duration,
+    ) -> Self {
+        Self { records, plugins, volume_ops, plugin_time }
     }
 
     /// Returns the records.
@@ -81,7 +88,12 @@ impl Runner {
                     let id = record.made().map(|made| made.id.as_str()).unwrap_or_default();
                     plugin.delete_volume(call, id).map(|()| JobOutcome::Done)
                 });
-                if deleted == JobOutcome::Done { self.removed(record) } else { deleted }
+                if deleted != JobOutcome::Done {
+                    return deleted;
+                }
+                // The claim's next volume has the same name, and perhaps another size.
+                self.volume_ops.forget_size(&record.name);
+                self.removed(record)
             }
         }
     }
