@@ -108,19 +108,26 @@ impl Volumes {
             let manifest = self.manifest(volume, options).await?;
             self.node.add_objects(manifest, FieldValidation::Strict).await?;
         }
+        // What is copied may have been unmounted a moment ago, and be detached only now.
+        let is_copy = matches!(options, VolumeOptions::Copy { .. });
         let bound = async {
             loop {
                 if self.claim(volume).await?.is_none_or(|claim| claim.phase == "Bound") {
                     return Ok(None);
                 }
-                if let Some(why) = self.warning(volume, before).await? {
+                if let Some(why) = self.warning(volume, before).await?.filter(|_| !is_copy) {
                     return Ok::<_, RequestError>(Some(why));
                 }
                 // A receiver that lags looks again, as after a change.
                 let _ = changes.recv().await;
             }
         };
-        let Ok(Some(why)) = tokio::time::timeout(CREATE_WAIT, bound).await.unwrap_or(Ok(None)) else { return Ok(()) };
+        let why = match tokio::time::timeout(CREATE_WAIT, bound).await {
+            Ok(ended) => ended?,
+            Err(_) if is_copy => self.warning(volume, before).await?,
+            Err(_) => None,
+        };
+        let Some(why) = why else { return Ok(()) };
         self.remove(volume).await?;
         Err(VolumesError::NotCreated { name: volume.as_str().to_owned(), why })
     }
