@@ -91,6 +91,7 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
                 "grpc",
                 "log",
                 "mounts",
+                "node",
                 "provisioning",
                 "provisioning-calls",
                 "secrets",
@@ -122,6 +123,7 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
                 "volumes",
             ],
         ),
+        ("image", &["events", "log", "mounts", "oci-images", "types", "volumes"]),
         ("image-file", &["devices", "id-maps", "image-files", "log", "mounts", "types", "volumes"]),
         (
             "loop",
