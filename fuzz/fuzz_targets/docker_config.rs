@@ -12,8 +12,6 @@ use credentials::Credentials;
 #[allow(dead_code, reason = "what requests use")]
 #[path = "../../host/registry/src/credentials.rs"]
 mod credentials;
-#[path = "../../host/registry/src/text.rs"]
-mod text;
 
 thread_local! {
     static FOLDER: OnceCell<TempDir> = const { OnceCell::new() };

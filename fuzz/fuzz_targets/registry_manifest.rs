@@ -7,11 +7,6 @@ use serde_json::{from_slice, from_value, to_value};
 #[allow(dead_code, reason = "what publishing uses")]
 #[path = "../../host/registry/src/artifact.rs"]
 mod artifact;
-#[allow(dead_code, reason = "what requests use")]
-#[path = "../../host/registry/src/digest.rs"]
-mod digest;
-#[path = "../../host/registry/src/text.rs"]
-mod text;
 
 /// How many characters of a registry's words are shown, and three dots.
 const SHOWN: usize = 303;
@@ -27,6 +22,6 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = from_value::<artifact::Descriptor>(one);
         }
     }
-    let shown = text::printable(&String::from_utf8_lossy(bytes));
+    let shown = volhost_model::text::printable(&String::from_utf8_lossy(bytes));
     assert!(!shown.contains(char::is_control) && shown.chars().count() <= SHOWN);
 });

@@ -424,5 +424,7 @@ fn invalid(error: FrameDecoderError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
+// By its path, as the fuzzers, which have this file for themselves, look for it.
 #[cfg(test)]
+#[path = "layer/tests.rs"]
 mod tests;
