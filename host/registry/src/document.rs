@@ -26,7 +26,7 @@ pub async fn pull_document(
     let mut session = Session::new(access, reference, "pull")?;
     let (manifest, _) = manifest(&mut session, reference).await?;
     let other = |found: &str| PullError::OtherType {
-        reference: reference.clone(),
+        reference: Box::new(reference.clone()),
         wanted: media_type.to_owned(),
         found: printable(found),
     };

@@ -79,7 +79,7 @@ pub enum PullError {
     #[error("{reference} is of type {found}, and {wanted} was expected")]
     OtherType {
         /// What was pulled.
-        reference: Reference,
+        reference: Box<Reference>,
         /// The expected type.
         wanted: String,
         /// Its type.

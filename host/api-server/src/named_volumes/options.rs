@@ -125,11 +125,12 @@ impl ProvisionOptions {
     /// Returns how a volume of this class is made; none if the class has no provisioner.
     pub(super) fn of_class(class: &Value, size: u64) -> Option<Self> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let parameters = class["parameters"].as_object().into_iter().flatten();
+        let parameters = class.get("parameters").and_then(Value::as_object).into_iter().flatten();
+        let mount_options = class.get("mountOptions").and_then(Value::as_array).into_iter().flatten();
         Some(Self {
-            provisioner: text(&class["provisioner"])?,
+            provisioner: class.get("provisioner").and_then(text)?,
             size,
-            mount_options: class["mountOptions"].as_array().into_iter().flatten().filter_map(text).collect(),
+            mount_options: mount_options.filter_map(text).collect(),
             parameters: parameters.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect(),
         })
     }
@@ -149,8 +150,9 @@ impl ProvisionOptions {
             "allowVolumeExpansion": true,
         });
         let mut claim = claim(volume, self.size);
-        if let Some(source) = source {
-            claim["spec"]["dataSource"] = json!({ "kind": "PersistentVolumeClaim", "name": source.claim() });
+        if let (Some(source), Some(spec)) = (source, claim.get_mut("spec").and_then(Value::as_object_mut)) {
+            let source = json!({ "kind": "PersistentVolumeClaim", "name": source.claim() });
+            spec.insert("dataSource".to_owned(), source);
         }
         format!("{class}\n---\n{claim}\n")
     }
