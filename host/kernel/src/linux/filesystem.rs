@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::blank::{first_data, zero_data};
-use super::block_device::{asking, check_path, open_device};
+use super::block_device::{asking, check_path, in_use, open_device};
 use super::device_lock::lock_unused;
 use super::ext_superblock::{ext_size, has_ext_mark};
 use super::ioctl::device_bytes;
@@ -53,6 +53,11 @@ const FSCK_REPAIRED: i32 = 1 | 2;
 const FSCK_UNCORRECTED: i32 = 4;
 /// e2fsck could not even begin.
 const FSCK_FAILED: i32 = 8;
+/// What e2fsck then says of a device that another process has for itself.
+const FSCK_IN_USE: &str = " is in use.";
+/// How often it is started for a device that nothing uses but who looks whether it is used, which
+/// takes it for a moment.
+const FSCK_STARTS: usize = 5;
 
 impl Filesystems for LinuxKernel {
     fn probe(&self, device: &BlockDevice) -> Result<Contents> {
@@ -170,7 +175,17 @@ impl LinuxKernel {
             return Err(other);
         }
         let purpose = Purpose { step: Step::CheckFileSystem, path: &path };
-        let ended = self.on_device(E2FSCK, how, device, purpose, LONG)?;
+        let mut ended = self.on_device(E2FSCK, how, device, purpose, LONG)?;
+        let was_taken = |ended: &Ended| ended.code() == Some(FSCK_FAILED) && ended.said().contains(FSCK_IN_USE);
+        for _ in 1..FSCK_STARTS {
+            if !was_taken(&ended) || in_use(device)? {
+                break;
+            }
+            ended = self.on_device(E2FSCK, how, device, purpose, LONG)?;
+        }
+        if was_taken(&ended) {
+            return Err(KernelError::failed(Step::CheckFileSystem, path, Errno::BUSY));
+        }
         match ended.code() {
             Some(0) => Ok(CheckOutcome::Clean),
             Some(code) if code & FSCK_UNCORRECTED != 0 => Err(KernelError::Filesystem(FilesystemError::Damaged {

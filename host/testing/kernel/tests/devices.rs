@@ -600,6 +600,36 @@ fn sectors_that_are_too_large_are_reported_with_the_way_out() {
 }
 
 #[test]
+fn a_device_that_is_taken_while_it_is_checked_is_busy_and_not_damaged() {
+    real(|world| {
+        let house = House::new(world);
+        let (_image, device) = house.disk("disk", 16 * MIB);
+        house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
+        let path = path_of(&device).to_owned();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let over = || is_over.load(std::sync::atomic::Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            // As every look whether it is used takes it, again and again.
+            scope.spawn(|| {
+                let excl = nix::fcntl::OFlag::O_RDONLY | nix::fcntl::OFlag::O_EXCL;
+                while !over() {
+                    drop(nix::fcntl::open(path.as_str(), excl, Mode::empty()));
+                }
+            });
+            let checks: Vec<_> = (0..20).map(|_| house.kernel.check(&device, "ext4")).collect();
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+            for check in checks {
+                match check {
+                    Ok(outcome) => assert_eq!(outcome, CheckOutcome::Clean),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Busy, "{error}"),
+                }
+            }
+        });
+        assert_eq!(house.kernel.check(&device, "ext4").unwrap(), CheckOutcome::Clean);
+    });
+}
+
+#[test]
 fn a_second_pod_gets_a_device_that_the_first_has_for_itself() {
     real(|world| {
         let house = House::new(world);
