@@ -20,11 +20,12 @@ const STAGE_SECRETS: u32 = 5;
 pub(crate) fn stage(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
     let source = Source::read(volume)?;
     let abilities = Abilities::of_node(&source.driver)?;
-    let place = driver_mounts::prepare(target, Leaf::Folder)?;
-    place.may_be_folder();
+    // First: once the folder is there, the volume counts as staged.
     if let Some(handle) = &source.handle {
         Note::of_node(&source, handle, volume).keep(target)?;
     }
+    let place = driver_mounts::prepare(target, Leaf::Folder)?;
+    place.may_be_folder();
     if !abilities.has(node::STAGE_UNSTAGE_VOLUME) {
         return Ok(());
     }
