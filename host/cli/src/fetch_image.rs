@@ -104,7 +104,7 @@ async fn serve(request: &FetchRequest) -> Result<(), FetchFailure> {
     })
 }
 
-/// A registry's message may repeat what it was told.
+/// A registry's message may repeat what was sent to it.
 fn redacted(failure: FetchFailure, request: &FetchRequest) -> FetchFailure {
     let hide = |text: String| {
         let secrets = request.logins.iter().flat_map(|login| {

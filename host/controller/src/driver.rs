@@ -156,7 +156,7 @@ impl Driver {
         self.groups
     }
 
-    /// What its CSIDriver object has to say, if it tells: then this program makes the object.
+    /// The fields of its CSIDriver object, if it states them: then this program makes the object.
     pub(crate) fn object(&self) -> Option<&CSIDriverSpec> {
         self.object.as_ref()
     }

@@ -51,7 +51,7 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 /// When more than this of the disk of images is taken, those that nothing uses are removed, in
 /// percent: the kubelet's default.
 const IMAGES_HIGH: u8 = 85;
-/// Until no more than this is taken, likewise.
+/// Until no more than this is taken, in percent.
 const IMAGES_LOW: u8 = 80;
 
 /// Starts a node.
