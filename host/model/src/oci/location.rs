@@ -73,6 +73,10 @@ impl fmt::Display for ImageLocation {
             Self::Registry(reference) => reference.fmt(f),
             Self::Layout { folder, tag, digest } => {
                 write!(f, "{LAYOUT}{}", folder.display())?;
+                // Without the slash, what follows the folder's own colon would be read as a tag.
+                if tag.is_none() && folder.file_name().is_some_and(|name| name.as_encoded_bytes().contains(&b':')) {
+                    f.write_str("/")?;
+                }
                 tag.as_ref().map_or(Ok(()), |tag| write!(f, ":{tag}"))?;
                 digest.as_ref().map_or(Ok(()), |digest| write!(f, "@{digest}"))
             }
@@ -102,7 +106,7 @@ impl FromStr for ImageLocation {
         if !is_whole || !plain(folder) || tag.is_some_and(|tag| !plain(tag)) {
             return Err(wrong());
         }
-        // Without a trailing slash, so that one folder has one name.
+        // Without repeated slashes and one at the end, so that one folder has one name.
         Ok(Self::Layout { folder: path.components().collect(), tag: tag.map(str::to_owned), digest })
     }
 }
@@ -118,6 +122,10 @@ mod tests {
             ("oci:/srv/app", "oci:/srv/app", true),
             ("oci:/srv/app/:latest", "oci:/srv/app:latest", true),
             ("oci:/srv/a:b/app:1.0", "oci:/srv/a:b/app:1.0", false),
+            ("oci:/srv/app:1//", "oci:/srv/app:1/", true),
+            ("oci:/srv/app:/.", "oci:/srv/app:/", true),
+            ("oci:/srv/app:1:2", "oci:/srv/app:1:2", false),
+            (&format!("oci:/srv/app:1/@{digest}"), &format!("oci:/srv/app:1/@{digest}"), false),
             (&format!("oci:/srv/app@{digest}"), &format!("oci:/srv/app@{digest}"), false),
             ("nginx", "docker.io/library/nginx:latest", true),
             ("r.example/a:1", "r.example/a:1", false),
