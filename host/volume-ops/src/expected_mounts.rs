@@ -1,12 +1,12 @@
 //! The mounts that should exist according to operations and recovery: published volumes and staging
 //! mounts. The kernel's mount table is checked against them.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use volhost_core::Operation;
-use volhost_kernel::KernelError;
+use volhost_kernel::{KernelError, MountId};
 use volhost_model::csi_layout;
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 
@@ -84,60 +84,162 @@ impl VanishedMounts {
 /// The mounts that should exist. Worker threads change it, many at once.
 #[derive(Debug, Default)]
 pub(super) struct ExpectedMounts {
-    published: Mutex<BTreeSet<VolumePlace>>,
-    staged: Mutex<BTreeSet<NodePlace>>,
+    published: PlacesWithMounts<VolumePlace>,
+    staged: PlacesWithMounts<NodePlace>,
+}
+
+/// Places where a mount is expected, with the mount that the last look found there; none before the
+/// first look.
+#[derive(Debug)]
+struct PlacesWithMounts<P>(Mutex<BTreeMap<P, Option<MountId>>>);
+
+impl<P> Default for PlacesWithMounts<P> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
 }
 
 impl ExpectedMounts {
     pub(super) fn add_published(&self, place: VolumePlace) {
-        lock(&self.published).insert(place);
+        self.published.add(place);
     }
 
     /// The volume is about to be unpublished.
     pub(super) fn remove_published(&self, place: &VolumePlace) {
-        lock(&self.published).remove(place);
+        self.published.remove(place);
     }
 
     pub(super) fn has_published(&self, place: &VolumePlace) -> bool {
-        lock(&self.published).contains(place)
+        self.published.lock().contains_key(place)
     }
 
     pub(super) fn published(&self) -> Vec<VolumePlace> {
-        lock(&self.published).iter().cloned().collect()
+        self.published.lock().keys().cloned().collect()
     }
 
     pub(super) fn add_staged(&self, place: NodePlace) {
-        lock(&self.staged).insert(place);
+        self.staged.add(place);
     }
 
     /// The volume is about to be unstaged.
     pub(super) fn remove_staged(&self, place: &NodePlace) {
-        lock(&self.staged).remove(place);
+        self.staged.remove(place);
     }
 
-    /// Returns the expected mounts that do not exist. Enters no mount.
+    /// Returns the expected mounts that do not exist. Enters no mount. Looks at the places of new
+    /// mounts and of those whose mount is gone; the others cost no system call. A mount that another
+    /// process has moved to another place exists.
     ///
     /// # Errors
     /// The kernel's error when the mount table cannot be read.
     pub(super) fn vanished(&self, folders: &NodeFolders) -> Result<VanishedMounts, KernelError> {
-        let (of_pods, of_node) = (self.published(), lock(&self.staged).clone());
-        if of_pods.is_empty() && of_node.is_empty() {
+        if self.published.lock().is_empty() && self.staged.lock().is_empty() {
             return Ok(VanishedMounts::default());
         }
-        let mounted: HashSet<PathBuf> = folders.mount_points()?.into_iter().collect();
-        // An operation may have mounted or unmounted it since the table was read.
-        let is_gone = |paths: Vec<PathBuf>| {
-            !paths.iter().any(|path| mounted.contains(path)) && !paths.iter().any(|path| folders.is_mounted(path))
-        };
-        let of_pods = of_pods.into_iter().filter(|place| is_gone(place.paths()) && self.has_published(place)).collect();
-        let is_expected = |place: &NodePlace| lock(&self.staged).contains(place);
-        let of_node = of_node.into_iter().filter(|place| is_gone(place.paths()) && is_expected(place)).collect();
-        Ok(VanishedMounts { of_pods, of_node })
+        let mounts = folders.mount_ids()?.unwrap_or_default();
+        Ok(VanishedMounts {
+            of_pods: self.published.vanished(&mounts, |place| mount_at(folders, &place.paths())),
+            of_node: self.staged.vanished(&mounts, |place| mount_at(folders, &place.paths())),
+        })
     }
 }
 
-/// Every change of a set is complete at any moment, so a thread that panicked with the lock has
-/// broken nothing.
-fn lock<T>(set: &Mutex<T>) -> MutexGuard<'_, T> {
-    set.lock().unwrap_or_else(PoisonError::into_inner)
+impl<P: Ord + Clone> PlacesWithMounts<P> {
+    fn add(&self, place: P) {
+        self.lock().insert(place, None);
+    }
+
+    fn remove(&self, place: &P) {
+        self.lock().remove(place);
+    }
+
+    /// Returns the places without a mount. `mounts`: the ids of all, in their order; empty if the
+    /// kernel gives ids again, and then every place is looked at.
+    fn vanished(&self, mounts: &[MountId], look: impl Fn(&P) -> Result<Option<MountId>, KernelError>) -> Vec<P> {
+        let exists = |mount: &Option<MountId>| mount.is_some_and(|id| mounts.binary_search(&id).is_ok());
+        let unknown: Vec<P> =
+            self.lock().iter().filter(|(_, mount)| !exists(mount)).map(|(place, _)| place.clone()).collect();
+        let mut gone = Vec::new();
+        for place in unknown {
+            // What cannot be looked at is looked at again the next time.
+            let Ok(found) = look(&place) else { continue };
+            // An operation may have begun to unmount it.
+            let mut places = self.lock();
+            let Some(mount) = places.get_mut(&place) else { continue };
+            *mount = found;
+            drop(places);
+            if found.is_none() {
+                gone.push(place);
+            }
+        }
+        gone
+    }
+
+    /// Every change is complete at any moment, so a thread that panicked with the lock has broken
+    /// nothing.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<P, Option<MountId>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The mount at the first of these paths that has one.
+fn mount_at(folders: &NodeFolders, paths: &[PathBuf]) -> Result<Option<MountId>, KernelError> {
+    for path in paths {
+        if let Some(id) = folders.mount_at(path)? {
+            return Ok(Some(id));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn only_new_places_and_those_whose_mount_is_gone_are_looked_at() {
+        let places = PlacesWithMounts::default();
+        places.add("a");
+        places.add("b");
+        let looked = RefCell::new(Vec::new());
+        let look = |ids: &'static [(&'static str, u64)]| {
+            let looked = &looked;
+            move |place: &&'static str| {
+                looked.borrow_mut().push((*place).to_owned());
+                Ok(ids.iter().find(|(name, _)| name == place).map(|(_, id)| MountId(*id)))
+            }
+        };
+        let mounts = [MountId(3), MountId(4), MountId(7)];
+        assert!(places.vanished(&mounts, look(&[("a", 4), ("b", 7)])).is_empty());
+        assert_eq!(looked.take(), ["a", "b"]);
+        assert!(places.vanished(&mounts, look(&[])).is_empty(), "both are in the table");
+        assert!(looked.take().is_empty());
+
+        places.add("c");
+        assert_eq!(places.vanished(&[MountId(4), MountId(8)], look(&[("c", 8)])), ["b"]);
+        assert_eq!(looked.take(), ["b", "c"]);
+        // Mounted again by another process, with another id.
+        assert!(places.vanished(&[MountId(4), MountId(8), MountId(9)], look(&[("b", 9)])).is_empty());
+        assert_eq!(looked.take(), ["b"]);
+
+        // Without lasting ids every place is looked at.
+        assert_eq!(places.vanished(&[], look(&[("a", 4), ("b", 9)])), ["c"]);
+        assert_eq!(looked.take(), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_looked_at_or_is_being_unmounted_has_not_vanished() {
+        let places = PlacesWithMounts::default();
+        places.add("a");
+        let broken = |_: &&'static str| Err(KernelError::NotEmpty { path: "a".to_owned() });
+        assert!(places.vanished(&[], broken).is_empty());
+        let unmounting = |place: &&'static str| {
+            places.remove(place);
+            Ok(None)
+        };
+        assert!(places.vanished(&[], unmounting).is_empty());
+        assert!(places.lock().is_empty());
+    }
 }

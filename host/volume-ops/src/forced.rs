@@ -26,7 +26,9 @@ pub(super) fn unmount(
     begins: impl FnOnce(),
 ) -> Result<Forced, KernelError> {
     let nothing = Forced { server_ended: false };
-    let Some(path) = paths.iter().find(|path| folders.is_mounted(path)).or(paths.first()) else { return Ok(nothing) };
+    let Some(path) = paths.iter().find(|path| matches!(folders.mount_at(path), Ok(Some(_)))).or(paths.first()) else {
+        return Ok(nothing);
+    };
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(nothing) };
     let Some(folder) = folders.open(folder)? else { return Ok(nothing) };
     let server_ended = end_server && folders.kernel().end_server(&folder, name)?;

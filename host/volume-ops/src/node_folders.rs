@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 use volhost_core::Operation;
-use volhost_kernel::{Directory, Entry, ErrorKind, Kernel, KernelError, MountInfo};
+use volhost_kernel::{Directory, Entry, ErrorKind, Kernel, KernelError, MountId, MountInfo};
 use volhost_model::csi_layout;
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_runtime::{DevicePlaces, FolderKind, NeededPlace, Place, PrivateFolder};
@@ -115,10 +115,14 @@ impl NodeFolders {
         matches!(self.open(path), Ok(None))
     }
 
-    pub(super) fn is_mounted(&self, path: &Path) -> bool {
-        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return false };
-        let Ok(Some(folder)) = self.open(folder) else { return false };
-        matches!(self.kernel.entry(&folder, name), Ok(Entry::Mount(_)))
+    /// Returns the mount at the path below the root; none if something else is there, or nothing.
+    pub(super) fn mount_at(&self, path: &Path) -> Result<Option<MountId>, KernelError> {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
+        let Some(folder) = self.open(folder)? else { return Ok(None) };
+        match self.kernel.entry(&folder, name)? {
+            Entry::Mount(id) => Ok(Some(id)),
+            _ => Ok(None),
+        }
     }
 
     /// Lists the mounts below the root.
@@ -126,9 +130,10 @@ impl NodeFolders {
         self.kernel.mounts_below(&self.root)
     }
 
-    /// Lists the points of the mounts below the root.
-    pub(super) fn mount_points(&self) -> Result<Vec<PathBuf>, KernelError> {
-        self.kernel.points_below(&self.root, None)
+    /// Lists the ids of the mounts below the root, and of others; none if this kernel gives an id
+    /// to several mounts, one after another.
+    pub(super) fn mount_ids(&self) -> Result<Option<Vec<MountId>>, KernelError> {
+        self.kernel.ids_below(&self.root)
     }
 
     /// Makes a folder below the root.

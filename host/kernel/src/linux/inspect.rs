@@ -280,6 +280,15 @@ impl LinuxKernel {
         Ok(points)
     }
 
+    pub(super) fn mount_ids_below(&self, folder: &Directory) -> Result<Option<Vec<MountId>>> {
+        if self.inspection == MountInspection::MountInfo {
+            return Ok(None);
+        }
+        let ids = look(folder, "", IdKind::Unique).and_then(|seen| ids_below(seen.mount_id(), 0));
+        let ids = ids.map_err(|errno| KernelError::failed(Step::ListMounts, text(&folder.label), errno))?;
+        Ok(Some(ids.into_iter().map(MountId).collect()))
+    }
+
     /// Every mount below an open folder, by the folder's present path.
     pub(super) fn below(&self, folder: BorrowedFd<'_>) -> std::result::Result<Vec<MountInfo>, Errno> {
         let base = path_of(folder)?;

@@ -121,7 +121,7 @@ use crate::handle::{AppendFile, DetachedMount, Directory, MountSource, RootLock}
 use crate::kernel::Kernel;
 use crate::step::Step;
 use crate::tools::RunTool;
-use crate::types::{Detach, Durability, Entry, FsOption, MountInfo, Propagation};
+use crate::types::{Detach, Durability, Entry, FsOption, MountId, MountInfo, Propagation};
 
 /// The kernel that runs this machine. Needs Linux 5.12, and `CAP_SYS_ADMIN` for whatever mounts.
 #[derive(Debug, Clone)]
@@ -203,6 +203,10 @@ impl Kernel for LinuxKernel {
 
     fn points_below(&self, directory: &Directory, fs_type: Option<&str>) -> Result<Vec<PathBuf>> {
         self.mount_points_below(directory, fs_type)
+    }
+
+    fn ids_below(&self, directory: &Directory) -> Result<Option<Vec<MountId>>> {
+        self.mount_ids_below(directory)
     }
 
     fn attach(&self, mount: DetachedMount, directory: &Directory, name: &OsStr) -> Result<()> {

@@ -24,8 +24,7 @@ use tracing::warn;
 use super::reports::WorkerReport;
 use volhost_volume_ops::volume_ops::VolumeOps;
 
-/// The least time between two looks. A busy node changes its mounts hundreds of times a second, and
-/// a look at 10,000 takes tens of milliseconds.
+/// The least time between two looks. A busy node changes its mounts hundreds of times a second.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Starts to report vanished mounts, until the loop ends.

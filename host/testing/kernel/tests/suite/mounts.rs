@@ -284,6 +284,16 @@ pub fn mounts_are_listed_as_they_are(world: &dyn World) {
     assert_eq!(points(&pod, None), [Path::new("one\ntwo")]);
     assert!(points(&house.root, Some("tmpfs")).contains(&"memory".into()));
     assert!(points(&house.root, Some("nfs")).is_empty());
+    if let Some(ids) = house.kernel.ids_below(&house.root).unwrap() {
+        assert!(ids.is_sorted(), "{ids:?}");
+        assert!(listed.iter().all(|mount| ids.contains(&mount.id)), "{ids:?} {listed:?}");
+        let Entry::Mount(gone) = house.entry("memory") else { panic!("it is mounted") };
+        house.kernel.detach(&house.root, name("memory"), Detach::Normal).unwrap();
+        house.attach(house.kernel.tmpfs(&[]).unwrap(), "memory");
+        let Entry::Mount(new) = house.entry("memory") else { panic!("it is mounted") };
+        let ids = house.kernel.ids_below(&house.root).unwrap().unwrap();
+        assert!(!ids.contains(&gone) && ids.contains(&new), "{gone:?} {new:?} {ids:?}");
+    }
     let of_pod = house.kernel.mounts_below(&pod).unwrap();
     assert_eq!(of_pod.len(), 1);
     assert_eq!(of_pod[0].point, Path::new("one\ntwo"));
