@@ -39,6 +39,9 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path, sizes: &Sizes) 
 
     let mut daemon = Daemon::start(folder.path()).await;
     let empty = daemon.memory();
+    // A node has other pods: with the first one that is added by request and after the last one,
+    // files on the disk change, too.
+    daemon.add_and_wait(manifest(sizes.pods, &source.display().to_string())).await;
     let mut asked = Vec::new();
     let mut ready = Vec::new();
     let mut gone = Vec::new();
