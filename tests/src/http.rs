@@ -3,27 +3,31 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use volhost_tests::wait::TIMEOUT;
+use crate::wait::TIMEOUT;
 
 /// An answer.
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: String,
-    pub(crate) body: String,
+#[derive(Debug)]
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// The header lines, in small letters.
+    pub headers: String,
+    /// The body.
+    pub body: String,
 }
 
 /// Asks for a path; HTTP/1.0, so that the answer ends with the connection.
-pub(crate) fn request(address: SocketAddr, method: &str, path: &str) -> Answer {
+pub fn request(address: SocketAddr, method: &str, path: &str) -> Answer {
     request_of(address, "test", method, path)
 }
 
 /// The same of a host of this name.
-pub(crate) fn request_of(address: SocketAddr, host: &str, method: &str, path: &str) -> Answer {
+pub fn request_of(address: SocketAddr, host: &str, method: &str, path: &str) -> Answer {
     request_with(address, &format!("Host: {host}"), method, path)
 }
 
 /// The same with these header lines.
-pub(crate) fn request_with(address: SocketAddr, headers: &str, method: &str, path: &str) -> Answer {
+pub fn request_with(address: SocketAddr, headers: &str, method: &str, path: &str) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     write!(stream, "{method} {path} HTTP/1.0\r\n{headers}\r\n\r\n").unwrap();
@@ -35,7 +39,7 @@ pub(crate) fn request_with(address: SocketAddr, headers: &str, method: &str, pat
 }
 
 /// Waits for one request with a body, accepts it, and returns the body.
-pub(crate) fn receive(listener: &TcpListener) -> String {
+pub fn receive(listener: &TcpListener) -> String {
     let (stream, _) = listener.accept().unwrap();
     let mut reader = BufReader::new(stream);
     let mut length = 0;

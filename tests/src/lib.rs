@@ -11,6 +11,7 @@ pub mod csi;
 pub mod csi_serve;
 pub mod disks;
 pub mod fuse;
+pub mod http;
 pub mod images;
 pub mod kill_points;
 pub mod loop_devices;

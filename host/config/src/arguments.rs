@@ -2,6 +2,7 @@
 //!
 //! `volhostd` and `volhost-controller` act on these words. `volhost` checks them, explains them and passes them on.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -181,6 +182,10 @@ pub struct ControllerArguments {
     /// Leave snapshots and groups of them to csi-snapshotter and snapshot-controller
     #[arg(long)]
     pub no_snapshots: bool,
+    /// Address and port where metrics are served over HTTP, for Prometheus, as 127.0.0.1:9811; the
+    /// path is /metrics [default: none]
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics_listen: Option<SocketAddr>,
     /// Format of the log lines on standard error: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,

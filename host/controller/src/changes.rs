@@ -13,6 +13,7 @@ use crate::capacity::{Place, reachable_from};
 use crate::data_source;
 use crate::group::{GROUP_BEING_CREATED, group_of};
 use crate::key::ObjectKey;
+use crate::metrics::QueueCounts;
 use crate::queue::WorkQueue;
 use crate::snapshot::{BEING_CREATED, content_name, snapshot_of};
 use crate::snapshots::{
@@ -45,6 +46,24 @@ pub(crate) struct Queues {
     pub(crate) capacities: Arc<WorkQueue<Place>>,
     /// Notified when there may be other places.
     pub(crate) places: Arc<Notify>,
+}
+
+impl Queues {
+    /// Counts the objects, by the names of the queues.
+    pub(crate) fn counts(&self) -> [(&'static str, QueueCounts); 10] {
+        [
+            ("claims", self.claims.counts()),
+            ("volumes", self.volumes.counts()),
+            ("attachments", self.attachments.counts()),
+            ("changes", self.changes.counts()),
+            ("snapshots", self.snapshots.counts()),
+            ("snapshot-contents", self.contents.counts()),
+            ("groups", self.groups.counts()),
+            ("group-contents", self.group_contents.counts()),
+            ("driver-object", self.driver_object.counts()),
+            ("capacities", self.capacities.counts()),
+        ]
+    }
 }
 
 /// Returns what is called with changes. `known`: the caches, before any work begins.

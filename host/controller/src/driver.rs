@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
@@ -23,6 +24,8 @@ use volhost_proto::csi::{
 };
 
 pub(crate) use volhost_proto::csi::controller_service_capability::rpc::Type as Can;
+
+use crate::metrics::{DriverCalls, ObservedChannel};
 
 /// Where a driver's manifest has the `spec` of its CSIDriver object, as JSON: `csi-serve`'s has.
 const DRIVER_OBJECT: &str = "storage.k8s.io/csidriver";
@@ -71,7 +74,7 @@ pub(crate) enum DriverError {
 /// A driver that is ready.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    channel: Channel,
+    channel: ObservedChannel,
     timeout: Duration,
     name: String,
     controller: HashSet<i32>,
@@ -82,11 +85,16 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Waits until the driver at this socket is ready, and asks what it can do.
+    /// Waits until the driver at this socket is ready, and asks what it can do. Its later calls are
+    /// counted in `calls`.
     ///
     /// # Errors
     /// [`DriverError`].
-    pub(crate) async fn connect(socket: &Path, timeout: Duration) -> Result<Self, DriverError> {
+    pub(crate) async fn connect(
+        socket: &Path,
+        timeout: Duration,
+        calls: Arc<DriverCalls>,
+    ) -> Result<Self, DriverError> {
         let channel = channel_to(socket);
         let failed =
             |call| move |source| DriverError::Call { socket: socket.to_owned(), call, source: Box::new(source) };
@@ -128,6 +136,7 @@ impl Driver {
             && takes_groups(channel.clone(), timeout).await.map_err(failed("GroupControllerGetCapabilities"))?;
         let node_expands = node_expands(channel.clone(), timeout).await;
         info!(driver = name, socket = %socket.display(), "the driver is ready");
+        let channel = ObservedChannel::new(channel, &name, calls);
         Ok(Self { channel, timeout, name, controller, topology, node_expands, groups, object })
     }
 
@@ -162,12 +171,12 @@ impl Driver {
     }
 
     /// A client for one call.
-    pub(crate) fn client(&self) -> ControllerClient<Channel> {
+    pub(crate) fn client(&self) -> ControllerClient<ObservedChannel> {
         ControllerClient::new(self.channel.clone())
     }
 
     /// A client for one call for a group of snapshots.
-    pub(crate) fn group_client(&self) -> GroupControllerClient<Channel> {
+    pub(crate) fn group_client(&self) -> GroupControllerClient<ObservedChannel> {
         GroupControllerClient::new(self.channel.clone())
     }
 

@@ -4,6 +4,7 @@ use std::io;
 
 use thiserror::Error;
 use volhost_cluster_client::ConnectionError;
+use volhost_metrics_listener::listener::MetricsBindError;
 
 use crate::driver::DriverError;
 use crate::driver_object::UnfitObject;
@@ -24,6 +25,9 @@ pub(crate) enum ControllerError {
     /// There is no runtime or no signal handler.
     #[error("cannot start threads: {0}")]
     Runtime(#[source] io::Error),
+    /// Its address for metrics is not free.
+    #[error(transparent)]
+    Metrics(#[from] MetricsBindError),
     /// There is no client of an API server.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
@@ -45,7 +49,7 @@ impl ControllerError {
     /// The exit code: 2 for what the operator has to change, otherwise 1.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Connection(_) | Self::Object(_) => 2,
+            Self::Connection(_) | Self::Object(_) | Self::Metrics(_) => 2,
             _ => 1,
         }
     }

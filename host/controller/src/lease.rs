@@ -102,6 +102,11 @@ impl Election {
         &self.identity
     }
 
+    /// The name of the Lease.
+    pub(crate) fn lease(&self) -> &str {
+        &self.name
+    }
+
     /// How long the leader may go without a renewal.
     fn deadline(&self) -> Duration {
         self.duration.saturating_mul(2) / 3

@@ -18,6 +18,7 @@
 //! | [`caches`], [`cache`] | the objects of the cluster, kept by watches |
 //! | [`changes`] | which objects are worked on after a change |
 //! | [`queue`] | which object is next, and when one that failed is tried again |
+//! | [`metrics`] | figures for Prometheus |
 //! | [`lease`], [`journal`] | which replica works, and which volumes it may have begun to create |
 //! | [`access`], [`finalizers`], [`key`] | access modes, lists of finalizers, names |
 //! | [`provision`] | claims to volumes, and the end of volumes |
@@ -50,6 +51,7 @@ mod group;
 mod journal;
 mod key;
 mod lease;
+mod metrics;
 mod migrated;
 mod modify;
 mod probe;

@@ -17,6 +17,8 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::metrics::QueueCounts;
+
 /// The delay after the first failure: as upstream's sidecars.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// The longest delay: as upstream's sidecars.
@@ -41,6 +43,8 @@ struct QueueState<K> {
     delayed: BTreeSet<(Instant, K)>,
     fingerprints: HashMap<K, u64>,
     is_worked_on: bool,
+    /// Attempts that have ended, and those of them that failed.
+    ended: (u64, u64),
 }
 
 impl<K> Default for WorkQueue<K> {
@@ -55,6 +59,7 @@ impl<K> Default for WorkQueue<K> {
             delayed: BTreeSet::new(),
             fingerprints: HashMap::new(),
             is_worked_on: false,
+            ended: (0, 0),
         };
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
@@ -154,8 +159,23 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> WorkQueue<K> {
         }
     }
 
+    /// Counts the objects.
+    pub(crate) fn counts(&self) -> QueueCounts {
+        let state = self.lock();
+        let (attempts, failures) = state.ended;
+        QueueCounts {
+            waiting: state.ready.len(),
+            running: state.running.len(),
+            failing: state.failures.len(),
+            attempts,
+            failures,
+        }
+    }
+
     fn finish(&self, key: K, failed: bool) {
         let mut state = self.lock();
+        state.ended.0 = state.ended.0.saturating_add(1);
+        state.ended.1 = state.ended.1.saturating_add(failed.into());
         state.running.remove(&key);
         let again = state.again.remove(&key);
         if failed {

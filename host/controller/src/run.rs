@@ -23,6 +23,7 @@ use crate::group::{GroupSnapshotter, Grouper};
 use crate::journal::Journal;
 use crate::key::ObjectKey;
 use crate::lease::Election;
+use crate::metrics::Metrics;
 use crate::modify::Modifier;
 use crate::provision::{Deleter, ProvisionOptions, Provisioner};
 use crate::queue::WorkQueue;
@@ -51,9 +52,16 @@ pub(crate) fn run(arguments: ControllerArguments) -> Result<(), ControllerError>
 
 async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> {
     let stop = stopped_by_signal()?;
-    let Some(outcome) = stop.run_until_cancelled(begin(&arguments)).await else { return Ok(()) };
+    let metrics = Arc::<Metrics>::default();
+    if let Some(address) = arguments.metrics_listen {
+        // Until the end, so that the last calls are counted, too.
+        metrics.serve(address, CancellationToken::new()).await?;
+    }
+    let Some(outcome) = stop.run_until_cancelled(begin(&arguments, &metrics)).await else { return Ok(()) };
     let Begun { client, driver, caches, queues, election, namespace } = outcome?;
+    metrics.set_leads(election.lease(), false);
     let Some(held) = stop.run_until_cancelled(election.acquire()).await else { return Ok(()) };
+    metrics.set_leads(election.lease(), true);
 
     let (journal, mut requests) = Journal::new();
     let events = Events::start(client.clone(), &format!("{}/volhost-controller", driver.name()), election.identity());
@@ -196,14 +204,15 @@ struct Begun {
 }
 
 /// What every replica does, whether it leads or not.
-async fn begin(arguments: &ControllerArguments) -> Result<Begun, ControllerError> {
+async fn begin(arguments: &ControllerArguments, metrics: &Metrics) -> Result<Begun, ControllerError> {
     let config = volhost_cluster_client::configuration(arguments.kubeconfig.as_deref()).await?;
     let namespace = arguments.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     let HumanDuration(timeout) = arguments.timeout;
-    let driver = Arc::new(Driver::connect(arguments.csi.path(), timeout).await?);
+    let driver = Arc::new(Driver::connect(arguments.csi.path(), timeout, metrics.calls()).await?);
     let agent = format!("volhost-controller/{} ({})", env!("CARGO_PKG_VERSION"), driver.name());
     let client = volhost_cluster_client::connect(config, &agent)?;
     let (queues, known) = (Queues::default(), Arc::new(OnceLock::new()));
+    metrics.watch_queues(queues.clone());
     let caches = Caches::start(&client, &driver, &namespace, handlers(&queues, &known, driver.name()));
     // Nothing is worked on before.
     drop(known.set(caches.clone()));

@@ -14,7 +14,7 @@ use volhost_kernel::Propagation;
 use volhost_runtime::{Compiler, Signatures, TrustedKeysError};
 
 use volhost_config::RunConfig;
-use volhost_metrics::listener::{MetricsBindError, MetricsListener, MetricsSource};
+use volhost_metrics_listener::listener::{MetricsBindError, MetricsListener, MetricsSource};
 use volhost_node::event_loop::Bounds;
 use volhost_node::node::{Node, NodeOptions, StartError};
 use volhost_objects::payload::{Issuer, KeyError, Signer};

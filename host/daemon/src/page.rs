@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use volhost_config::StatusPage as Setting;
-use volhost_metrics::site::{PageAccess, StatusPage};
+use volhost_metrics_listener::site::{PageAccess, StatusPage};
 use volhost_node::event_loop::NodeHandle;
 use volhost_node::event_loop::requests::RequestError;
 use volhost_page::{NodeState, PAGE, policy};

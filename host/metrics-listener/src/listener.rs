@@ -23,8 +23,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use super::OPEN_METRICS;
 use super::connections::{Connections, Undisturbed};
-use super::exposition;
 use super::plain_text::{self, plain_text};
 use super::site::{STATE, StatusPage};
 
@@ -51,7 +51,7 @@ pub type ScrapeError = Box<dyn std::error::Error + Send + Sync>;
 
 type TextFuture = Pin<Box<dyn Future<Output = Result<String, ScrapeError>> + Send>>;
 
-/// Returns the text of all metrics, or why there is none now.
+/// Returns the OpenMetrics text of all metrics, or why there is none now.
 #[derive(Clone)]
 pub struct MetricsSource(Arc<dyn Fn() -> TextFuture + Send + Sync>);
 
@@ -190,7 +190,7 @@ async fn answer<B>(request: &Request<B>, site: &Site) -> Response<Full<Bytes>> {
         "/metrics" => match site.source.text().await {
             Ok(text) => {
                 let (text, kind) = match accepts_open_metrics(request.headers()) {
-                    true => (text, exposition::CONTENT_TYPE),
+                    true => (text, OPEN_METRICS),
                     false => (plain_text(&text), plain_text::CONTENT_TYPE),
                 };
                 let mut response = plain(StatusCode::OK, text);

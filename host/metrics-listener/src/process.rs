@@ -1,4 +1,4 @@
-//! Metrics of the daemon's process, from /proc. What cannot be read is left out.
+//! Metrics of this process, from /proc. What cannot be read is left out.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ struct Stat {
 }
 
 /// Registers the metrics of the process.
-pub(super) fn register(registry: &mut Registry) {
+pub fn register(registry: &mut Registry) {
     let stat = fs::read_to_string("/proc/self/stat").ok();
     if let Some(stat) = stat.as_deref().and_then(Stat::parse) {
         register_stat(registry, &stat);
@@ -55,7 +55,7 @@ fn register_stat(registry: &mut Registry, stat: &Stat) {
         let started = boot + seconds(stat.started, hertz);
         registry.register(
             "process_start_time_seconds",
-            "When the daemon started, since the Unix epoch",
+            "When the process started, since the Unix epoch",
             ConstGauge::new(started),
         );
     }

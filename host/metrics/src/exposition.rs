@@ -15,14 +15,11 @@ use volhost_model::visible::visible_metrics;
 use super::labels::VersionLabels;
 use super::operations::Operations;
 use super::{
-    CsiCalls, NodeCounts, NodeDisks, counts, drivers, fuse_servers, images, node, plugin_sockets, process, selinux,
-    volumes,
+    CsiCalls, NodeCounts, NodeDisks, counts, drivers, fuse_servers, images, node, plugin_sockets, selinux, volumes,
 };
 use volhost_driver_table::DriverTable;
+use volhost_metrics_listener::process;
 use volhost_volume_ops::stats::{MeteredVolume, VolumeMeter};
-
-/// The HTTP content type of the text.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// All metrics, from their sources.
 #[derive(Debug, Default)]

@@ -13,18 +13,13 @@
 //! | `fuse_servers` | running FUSE servers |
 //! | `images` | the store of OCI images |
 //! | `selinux` | how SELinux labels fit together |
-//! | `process` | the daemon's own memory, processor time and files |
 //! | `volumes` | how full volumes of claims are |
 //! | [`exposition`] | all of it as text |
-//! | `plain_text` | the same in Prometheus' own text format |
-//! | [`listener`] | the text over HTTP, if it is configured |
-//! | [`site`] | the status page beside it |
 //!
 //! A metric that the kubelet has keeps its name and labels, so that dashboards and alerts for it
 //! keep working.
 #![forbid(unsafe_code)]
 
-mod connections;
 mod counts;
 pub mod csi_calls;
 pub mod disks;
@@ -33,14 +28,10 @@ pub mod exposition;
 mod fuse_servers;
 mod images;
 pub mod labels;
-pub mod listener;
 pub mod node;
 pub mod operations;
-mod plain_text;
 mod plugin_sockets;
-mod process;
 mod selinux;
-pub mod site;
 mod volumes;
 
 pub use csi_calls::CsiCalls;

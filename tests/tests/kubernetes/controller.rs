@@ -102,7 +102,7 @@ parameters: {{ allocation: {allocation} }}
 #[test]
 fn claims_that_cannot_be_served_say_why_and_delay_no_other() {
     let storage = Storage::start("refused", "Immediate");
-    let controller = Controller::start(&storage.driver, "refused-controller", &[]);
+    let controller = Controller::start(&storage.driver, "refused-controller", &["--metrics-listen", "127.0.0.1:0"]);
     let cluster = &storage.driver.cluster;
     let folder = storage.driver.images();
     cluster.apply(&format!(
@@ -152,6 +152,23 @@ parameters: {{ csi.storage.k8s.io/color: red }}
     for (claim, _, _, reason) in cases {
         wait_said(claim, reason);
     }
+    // So do the metrics: how many objects fail, and with what the driver has refused.
+    let has = |line: &str| controller.metrics().lines().any(|found| found == line);
+    let calls = |code: &str| {
+        let method = r#"method_name="/csi.v1.Controller/CreateVolume""#;
+        format!(
+            r#"csi_sidecar_operations_seconds_count{{driver_name="refused.test",{method},grpc_status_code="{code}"}} "#
+        )
+    };
+    let is_counted = |code: &str| controller.metrics().lines().any(|found| found.starts_with(&calls(code)));
+    assert!(
+        has(r#"leader_election_master_status{name="volhost-controller-refused.test"} 1"#),
+        "{}",
+        controller.metrics()
+    );
+    let failing = format!(r#"volhost_controller_failing{{name="claims"}} {}"#, cases.len());
+    assert!(eventually(|| has(&failing)), "{failing}: {}", controller.metrics());
+    assert!(is_counted("OK") && is_counted("InvalidArgument"), "{}", controller.metrics());
     // Another cause is another event: the first does not hide it.
     cluster.kubectl(&["delete", "storageclass", "refused-secret"]);
     cluster.apply(
@@ -167,6 +184,7 @@ parameters: { colour: red }
         cluster.kubectl(&["delete", "pvc", claim]);
     }
     cluster.kubectl(&["delete", "pvc", "refused-good"]);
+    assert!(eventually(|| has(r#"volhost_controller_failing{name="claims"} 0"#)), "{}", controller.metrics());
     storage.assert_gone(&controller);
 }
 

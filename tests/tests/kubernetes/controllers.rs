@@ -1,6 +1,7 @@
 //! `volhost controller` with the permissions that `deploy/csi` gives it.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,6 +10,7 @@ use serde_json::Value;
 use volhost_tests::artifacts::{self, workspace};
 use volhost_tests::cluster::Cluster;
 use volhost_tests::csi_serve::CsiServe;
+use volhost_tests::http::request;
 use volhost_tests::wait::eventually;
 
 use crate::kit::Driver;
@@ -64,6 +66,17 @@ impl Controller {
     /// Its log until now.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Its metrics, if it was started with `--metrics-listen 127.0.0.1:0`.
+    pub(crate) fn metrics(&self) -> String {
+        let address = || {
+            let log = self.log();
+            let served = log.split("metrics are served at http://").nth(1)?.split('/').next()?;
+            served.parse::<SocketAddr>().ok()
+        };
+        assert!(eventually(|| address().is_some()), "{}: {}", self.name, self.log());
+        request(address().unwrap(), "GET", "/metrics").body
     }
 
     /// Waits until it has the Lease.

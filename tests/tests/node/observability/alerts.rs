@@ -10,7 +10,7 @@ use serde_json::Value;
 use volhost_tests::artifacts::workspace;
 
 use crate::observability::figures::{address, node_with_a_driver};
-use crate::observability::http::request;
+use volhost_tests::http::request;
 
 /// The start of a link to a page of the documentation.
 const DOCUMENTATION: &str = "https://github.com/volhost/volhost/blob/main/docs/";

@@ -9,7 +9,7 @@ use volhost_tests::manifests::{local_volume, pod};
 use volhost_tests::wait::eventually;
 
 use crate::observability::figures::{Figures, address, node_with_a_claim, node_with_a_driver};
-use crate::observability::http::{request, request_with};
+use volhost_tests::http::{request, request_with};
 
 const EMPTY_DIR: &str = "kubernetes.io/empty-dir";
 const LOCAL: &str = "kubernetes.io/local-volume";

@@ -5,7 +5,6 @@ mod collector;
 mod csi_figures;
 mod dashboard;
 mod figures;
-mod http;
 mod logs;
 mod metrics;
 mod node_figures;

@@ -9,7 +9,7 @@ use volhost_tests::manifests::pod;
 use volhost_tests::wait::eventually;
 
 use crate::observability::figures::{address, node_with_a_claim};
-use crate::observability::http::{request, request_of};
+use volhost_tests::http::{request, request_of};
 
 /// What would run if the page took it for HTML.
 const HOSTILE: &str = "<script>document.title='HACKED'</script><img src=x onerror=document.title='HACKED'>";

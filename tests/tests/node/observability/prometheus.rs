@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use volhost_tests::wait::eventually;
 
 use crate::observability::figures::{address, node_with_a_claim};
-use crate::observability::http::{receive, request};
+use volhost_tests::http::{receive, request};
 
 /// A running Prometheus; it ends with its value.
 struct Prometheus {

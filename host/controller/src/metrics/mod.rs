@@ -1,0 +1,108 @@
+//! Metrics for Prometheus: of this replica and its part in the election, of what is worked on, and
+//! of the driver's calls.
+//!
+//! Where client-go, or the sidecars that CSI drivers are deployed with, have a metric of the same
+//! meaning, its name and labels are kept, so that dashboards and alerts for them keep working.
+//!
+//! | module | its job |
+//! |---|---|
+//! | `calls` | calls of the driver, counted as they end |
+//! | `work` | queues of objects, counted at each scrape |
+
+mod calls;
+mod work;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+use volhost_metrics_listener::listener::{MetricsBindError, MetricsListener, MetricsSource, ScrapeError};
+use volhost_metrics_listener::process;
+
+pub(crate) use calls::{DriverCalls, ObservedChannel};
+pub(crate) use work::QueueCounts;
+
+use crate::changes::Queues;
+
+/// What every replica counts.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    calls: Arc<DriverCalls>,
+    /// 1 for the Lease that this replica holds, 0 for one that it waits for.
+    leads: Family<LeaseLabels, Gauge>,
+    queues: OnceLock<Queues>,
+}
+
+/// A Lease, as client-go labels `leader_election_master_status`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LeaseLabels {
+    name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct VersionLabels {
+    version: &'static str,
+}
+
+impl Metrics {
+    /// Serves the metrics at this address until `stop`.
+    ///
+    /// # Errors
+    /// [`MetricsBindError`].
+    pub(crate) async fn serve(
+        self: &Arc<Self>,
+        address: SocketAddr,
+        stop: CancellationToken,
+    ) -> Result<(), MetricsBindError> {
+        let listener = MetricsListener::bind(address).await?;
+        if let Ok(address) = listener.address() {
+            info!("metrics are served at http://{address}/metrics");
+        }
+        let metrics = Arc::clone(self);
+        let source = MetricsSource::new(move || {
+            let text = metrics.text();
+            async move { text }
+        });
+        tokio::spawn(listener.serve(source, None, stop));
+        Ok(())
+    }
+
+    /// Where calls of the driver are counted.
+    pub(crate) fn calls(&self) -> Arc<DriverCalls> {
+        Arc::clone(&self.calls)
+    }
+
+    /// Counts the objects of these queues from now on.
+    pub(crate) fn watch_queues(&self, queues: Queues) {
+        // They are made once.
+        drop(self.queues.set(queues));
+    }
+
+    /// This replica waits for the Lease, or holds it.
+    pub(crate) fn set_leads(&self, lease: &str, leads: bool) {
+        self.leads.get_or_create(&LeaseLabels { name: lease.to_owned() }).set(leads.into());
+    }
+
+    fn text(&self) -> Result<String, ScrapeError> {
+        let mut registry = Registry::default();
+        let version = Family::<VersionLabels, Gauge>::default();
+        version.get_or_create(&VersionLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
+        registry.register("volhost_build_info", "The program's version", version);
+        let help = "1 if this replica holds the Lease and works";
+        registry.register("leader_election_master_status", help, self.leads.clone());
+        self.calls.register(&mut registry);
+        if let Some(queues) = self.queues.get() {
+            work::register(&mut registry, &queues.counts());
+        }
+        process::register(&mut registry);
+        let mut text = String::new();
+        encode(&mut text, &registry)?;
+        Ok(text)
+    }
+}
