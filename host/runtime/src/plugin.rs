@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use volhost_kernel::Entry;
+use volhost_kernel::{Entry, MountId};
 use volhost_model::names::MAX_VOLUME_NAME_BYTES;
 use volhost_model::{PluginName, Pod, VolumeSpec};
 use wasmtime::component::Resource;
@@ -137,8 +137,8 @@ pub struct Publish {
     /// The size in bytes beyond which the host emits an event for the pod; none when the plugin did
     /// not ask for it.
     pub watched_size: Option<u64>,
-    /// The host found a mount at the target, and not a plain folder.
-    pub is_mount: bool,
+    /// The mount at the target; none where the plugin published a plain folder.
+    pub mount: Option<MountId>,
 }
 
 /// A plugin, ready to be called from any thread, by many at once. Every call has a sandbox of its
@@ -256,7 +256,11 @@ impl Plugin {
         })?;
         answer.map_err(PluginError::from)?;
         let found = self.look(call, FUNCTION, &target)?;
-        let publish = Publish { watched_size: state.watched_size, is_mount: matches!(found, Entry::Mount(_)) };
+        let mount = match found {
+            Entry::Mount(id) => Some(id),
+            _ => None,
+        };
+        let publish = Publish { watched_size: state.watched_size, mount };
         let found = match found {
             Entry::Mount(_) if spec.read_only && !self.updates_what_pods_read() => {
                 // Whether or not the plugin, or a driver behind it, honours the request: the pod

@@ -88,8 +88,8 @@ pub(super) struct ExpectedMounts {
     staged: PlacesWithMounts<NodePlace>,
 }
 
-/// Places where a mount is expected, with the mount that the last look found there; none before the
-/// first look.
+/// Places where a mount is expected, with the mount that was seen there last; none where nobody has
+/// looked yet.
 #[derive(Debug)]
 struct PlacesWithMounts<P>(Mutex<BTreeMap<P, Option<MountId>>>);
 
@@ -100,8 +100,9 @@ impl<P> Default for PlacesWithMounts<P> {
 }
 
 impl ExpectedMounts {
-    pub(super) fn add_published(&self, place: VolumePlace) {
-        self.published.add(place);
+    /// The volume is published; `mount` is its mount, if it was looked at.
+    pub(super) fn add_published(&self, place: VolumePlace, mount: Option<MountId>) {
+        self.published.add(place, mount);
     }
 
     /// The volume is about to be unpublished.
@@ -118,7 +119,7 @@ impl ExpectedMounts {
     }
 
     pub(super) fn add_staged(&self, place: NodePlace) {
-        self.staged.add(place);
+        self.staged.add(place, None);
     }
 
     /// The volume is about to be unstaged.
@@ -145,8 +146,8 @@ impl ExpectedMounts {
 }
 
 impl<P: Ord + Clone> PlacesWithMounts<P> {
-    fn add(&self, place: P) {
-        self.lock().insert(place, None);
+    fn add(&self, place: P, mount: Option<MountId>) {
+        self.lock().insert(place, mount);
     }
 
     fn remove(&self, place: &P) {
@@ -201,8 +202,8 @@ mod tests {
     #[test]
     fn only_new_places_and_those_whose_mount_is_gone_are_looked_at() {
         let places = PlacesWithMounts::default();
-        places.add("a");
-        places.add("b");
+        places.add("a", None);
+        places.add("b", None);
         let looked = RefCell::new(Vec::new());
         let look = |ids: &'static [(&'static str, u64)]| {
             let looked = &looked;
@@ -217,7 +218,7 @@ mod tests {
         assert!(places.vanished(&mounts, look(&[])).is_empty(), "both are in the table");
         assert!(looked.take().is_empty());
 
-        places.add("c");
+        places.add("c", None);
         assert_eq!(places.vanished(&[MountId(4), MountId(8)], look(&[("c", 8)])), ["b"]);
         assert_eq!(looked.take(), ["b", "c"]);
         // Mounted again by another process, with another id.
@@ -232,7 +233,7 @@ mod tests {
     #[test]
     fn a_place_that_cannot_be_looked_at_or_is_being_unmounted_has_not_vanished() {
         let places = PlacesWithMounts::default();
-        places.add("a");
+        places.add("a", None);
         let broken = |_: &&'static str| Err(KernelError::NotEmpty { path: "a".to_owned() });
         assert!(places.vanished(&[], broken).is_empty());
         let unmounting = |place: &&'static str| {

@@ -67,8 +67,8 @@ impl VolumePublisher {
             outcome => outcome,
         };
         let (place, published) = outcome?;
-        if published.is_mount {
-            self.expected.add_published(VolumePlace::of(operation, &pod.uid));
+        if let Some(mount) = published.mount {
+            self.expected.add_published(VolumePlace::of(operation, &pod.uid), Some(mount));
         }
         Ok((place, published))
     }
@@ -111,7 +111,7 @@ impl VolumePublisher {
         (place, published): (&Place, &PublishOutcome),
     ) -> Result<(), Failure> {
         self.sub_paths.prepare(operation, call, &pod.uid, place)?;
-        let mount_state = if published.is_mount { RecordedTarget::Mount } else { RecordedTarget::Folder };
+        let mount_state = if published.mount.is_some() { RecordedTarget::Mount } else { RecordedTarget::Folder };
         let record = new_record(operation, plugin, (pod, spec), mount_state)
             .with_node_steps(operation.attachable, operation.stageable)
             .with_watched_size(published.watched_size)
@@ -142,7 +142,7 @@ impl VolumePublisher {
                     self.plugins.note_step(operation, call, &outcome);
                     outcome.map_err(|error| {
                         if error.left_mounted() {
-                            self.expected.add_published(VolumePlace::of(operation, pod));
+                            self.expected.add_published(VolumePlace::of(operation, pod), None);
                         }
                         step_failure("UnmountVolume.TearDown", &error)
                     })?;

@@ -274,9 +274,9 @@ impl PodScan {
                     && csi_layout::mount_in_folder(&plugin).is_some()
                     && target.as_ref().is_some_and(|target| !target.is_in_folder);
                 digests.extend(record.as_ref().map(|record| record.volume.digest.clone()));
-                if mount_state == Some(RecordedTarget::Mount) {
+                if let Some(Entry::Mount(mount)) = target.as_ref().map(|target| target.entry).filter(|_| !private) {
                     let (pod, plugin, spec_name) = (pod.clone(), plugin.clone(), spec_name.clone());
-                    self.expected.add_published(VolumePlace { pod, plugin, spec_name });
+                    self.expected.add_published(VolumePlace { pod, plugin, spec_name }, Some(mount));
                 }
                 if let Some(record) = &record {
                     self.sizes.watch(&record.pod, &plugin, &spec_name, record.volume.watched_size);

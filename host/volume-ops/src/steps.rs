@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use thiserror::Error;
-use volhost_kernel::{BlockDevice, Directory, Entry, Kernel, KernelError};
+use volhost_kernel::{BlockDevice, Directory, Entry, Kernel, KernelError, MountId};
 use volhost_model::{FailureClass, Pod, PodUid, VolumeSpec};
 use volhost_runtime::{Attachment, Call, CallError, Capability, Function, Measured, Plugin, Target};
 
@@ -89,8 +89,8 @@ pub struct StageOutcome {
 /// A volume that was published.
 #[derive(Debug)]
 pub struct PublishOutcome {
-    /// It is a mount, and not a plain folder.
-    pub is_mount: bool,
+    /// The mount; none if it is a plain folder.
+    pub mount: Option<MountId>,
     /// Beyond this many bytes the pod is notified that the volume is too large.
     pub watched_size: Option<u64>,
 }
@@ -239,7 +239,7 @@ impl<'a> Steps<'a> {
             let class = if is_refresh || self.is_free(place) { error.class() } else { FailureClass::Uncertain };
             StepError::plugin(error, class)
         })?;
-        Ok(PublishOutcome { is_mount: outcome.is_mount, watched_size: outcome.watched_size })
+        Ok(PublishOutcome { mount: outcome.mount, watched_size: outcome.watched_size })
     }
 
     /// Returns whether nothing is at the target, or only an empty folder that was made for the
