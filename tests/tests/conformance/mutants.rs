@@ -63,6 +63,15 @@ const OF_FOLDERS: &[Mutant] = &[
     ("leaves-what-is-no-mount", "unpublish/gone"),
 ];
 
+const OF_IMAGES: &[Mutant] = &[
+    ("shows-a-tmpfs-instead", "publish/is-mounted"),
+    ("is-a-folder", "publish/is-mounted"),
+    ("mounts-anew-each-time", "publish/idempotent"),
+    ("passes-over-a-failed-pull", "publish/fault-is-reported"),
+    ("keeps-the-words-of-a-pull-to-itself", "publish/fault-in-the-kernels-words"),
+    ("blames-the-reference", "publish/fault-is-not-invalid-argument"),
+];
+
 const OF_DISKS: &[Mutant] = &[
     ("names-by-the-state", "identify/stable"),
     ("names-by-the-state", "identify/reaches-nothing"),
@@ -229,6 +238,11 @@ fn the_fixture_without_a_broken_rule_passes_with_a_disk() {
 }
 
 #[test]
+fn the_fixture_without_a_broken_rule_passes_with_an_oci_image() {
+    passes_only(&fixture("fixture-mutants"), "mutant-image", &["identify", "publish", "unpublish"]);
+}
+
+#[test]
 fn the_fixture_without_a_broken_rule_passes_when_its_volume_grows() {
     passes_only(&fixture("fixture-mutants"), "mutant-xfs", &["publish/is-mounted", "expand"]);
 }
@@ -241,6 +255,11 @@ fn every_rule_that_is_broken_with_a_volume_in_memory_is_found() {
 #[test]
 fn every_rule_that_is_broken_with_a_folder_is_found() {
     are_found(OF_FOLDERS, "mutant-folder");
+}
+
+#[test]
+fn every_rule_that_is_broken_with_an_oci_image_is_found() {
+    are_found(OF_IMAGES, "mutant-image");
 }
 
 #[test]
