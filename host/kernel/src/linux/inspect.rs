@@ -292,14 +292,18 @@ impl LinuxKernel {
     /// Every mount below an open folder, by the folder's present path.
     pub(super) fn below(&self, folder: BorrowedFd<'_>) -> std::result::Result<Vec<MountInfo>, Errno> {
         let base = path_of(folder)?;
+        let own = look(folder, "", self.ids())?.mount_id();
+        // In a mount that is not attached nothing can be mounted, and its paths begin at its own root:
+        // they must not be compared with those of this namespace.
         let mut found = match self.inspection {
-            MountInspection::StatMount => {
-                let seen = look(folder, "", IdKind::Unique)?;
-                stat_all(&ids_below(seen.mount_id(), 0)?, |mount| relative_to(&base, mount))?
-            }
-            MountInspection::MountInfo => {
-                read_mountinfo()?.into_iter().filter_map(|mount| relative_to(&base, mount)).collect()
-            }
+            MountInspection::StatMount => match ids_below(own, 0) {
+                Err(Errno::NOENT) => Vec::new(),
+                ids => stat_all(&ids?, |mount| relative_to(&base, mount))?,
+            },
+            MountInspection::MountInfo => match read_mountinfo()? {
+                mounts if mounts.iter().all(|mount| mount.id != MountId(own)) => Vec::new(),
+                mounts => mounts.into_iter().filter_map(|mount| relative_to(&base, mount)).collect(),
+            },
         };
         found.sort_by_key(|mount| mount.id);
         Ok(found)

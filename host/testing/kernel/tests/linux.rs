@@ -22,7 +22,7 @@ use real::{RealWorld, in_namespace, mount_lines};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use suite::{House, World, name};
 use volhost_kernel::{
-    BlockDevices, Detach, DeviceError, Durability, Entry, Errno, Kernel, KernelError, MountInfo, Propagation,
+    BlockDevices, Detach, DeviceError, Directory, Durability, Entry, Errno, Kernel, KernelError, MountInfo, Propagation,
 };
 use volhost_process::linux_kernel;
 use volhost_testing_kernel::InMemoryKernel;
@@ -457,4 +457,25 @@ fn only_a_file_system_of_a_server_has_one_to_end() {
             assert!(!house.kernel.end_server(&house.root, name(at)).unwrap(), "{at}");
         }
     });
+}
+
+#[test]
+fn a_large_folder_of_a_mount_that_is_not_attached_is_removed_whatever_is_mounted_at_its_name() {
+    for kernel in [linux_kernel(), linux_kernel().with_mountinfo()] {
+        in_namespace(kernel, |world| {
+            let kernel = world.kernel();
+            let mount = kernel.tmpfs(&[]).unwrap();
+            let fd = openat(&mount, ".", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+            let root = Directory::from_fd(fd, "share".into());
+            // This namespace has mounts below /proc, or /proc itself.
+            let folder = kernel.make_dirs(&root, Path::new("proc/inner"), 0o755).unwrap();
+            // More than are looked at one by one.
+            for number in 0..600 {
+                kernel.make_dirs(&folder, Path::new(&number.to_string()), 0o755).unwrap();
+            }
+            assert_eq!(kernel.mounts_below(&root).unwrap(), Vec::new());
+            kernel.delete_folder(&root, name("proc")).unwrap();
+            assert_eq!(kernel.names(&root).unwrap(), Vec::<std::ffi::OsString>::new());
+        });
+    }
 }
