@@ -37,6 +37,9 @@ pub(super) fn hint(step: Step, errno: Errno) -> &'static str {
         (Step::FormatDevice | Step::CheckFileSystem, Errno::BUSY) => {
             "; it is mounted, or a program uses it exclusively"
         }
+        (_, Errno::STALE) => {
+            "; the folder was removed on its server, and perhaps made again: delete the pod, the next one gets the new folder"
+        }
         (_, Errno::BUSY) => "; something uses it, or something is mounted here",
         (Step::GrowFileSystem, Errno::PERM) => {
             "; a mounted ext file system grows only with CAP_SYS_RESOURCE, without it before it is mounted"
