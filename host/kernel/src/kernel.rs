@@ -216,6 +216,15 @@ pub trait Kernel:
     /// `NotEmpty`, `WrongType`, `MountInside`, `Failed`.
     fn remove_empty_dir(&self, directory: &Directory, name: &OsStr) -> Result<()>;
 
+    /// Gives a folder another name, at once, with everything in it. An empty folder of that name is
+    /// replaced.
+    ///
+    /// # Errors
+    /// `NotEmpty` if the new name is a folder with something in it; `WrongType` if either name is no
+    /// folder; `MountInside` for a mount; `Failed` (`NotFound`), also where the two are on different
+    /// file systems.
+    fn move_folder(&self, from: &Directory, name: &OsStr, to: &Directory, new_name: &OsStr) -> Result<()>;
+
     /// Puts a file with this content and mode at a name, at once: a reader sees the old content or
     /// the new, never a part. The next write of the same name clears what a crash in the middle of
     /// one left (`.NAME.new`).

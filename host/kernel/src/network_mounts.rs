@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::error::{KernelError, NetworkError, Result};
-use crate::handle::DetachedMount;
+use crate::handle::{DetachedMount, Directory};
 use crate::types::FsOption;
 
 /// The longest name of a server, in bytes: the longest host name of the DNS.
@@ -125,6 +125,13 @@ pub trait NetworkMounts {
     /// kernel's answer means, of the kind `Unsupported` if the server does not speak the version;
     /// `Failed`.
     fn mount_share(&self, share: &Share<'_>, addresses: &[IpAddr], options: &[FsOption]) -> Result<DetachedMount>;
+
+    /// The root folder of a mounted share. Its label is the share's, so messages name a folder as
+    /// `nas:/export/FOLDER`. It keeps the mount busy: drop it with the call that needed it.
+    ///
+    /// # Errors
+    /// `WrongType` for a mount that shows no share; `Failed`.
+    fn share_root(&self, mount: &DetachedMount) -> Result<Directory>;
 }
 
 /// Refuses a name that no server has.

@@ -58,6 +58,8 @@ pub enum Step {
     Remove,
     /// Removing an empty folder.
     RemoveFolder,
+    /// Giving a folder another name.
+    MoveFolder,
     /// Opening a file.
     OpenFile,
     /// Reading a file.
@@ -187,6 +189,7 @@ impl fmt::Display for Step {
             Self::RemoveMountPoint => "removing mount point",
             Self::Remove => "removing",
             Self::RemoveFolder => "removing folder",
+            Self::MoveFolder => "renaming folder",
             Self::OpenFile => "opening file",
             Self::ReadFile => "reading file",
             Self::WriteFile => "writing file",

@@ -8,6 +8,7 @@ use rustix::fs::{AtFlags, Gid, Mode};
 use rustix::io::Errno;
 
 use super::LinuxKernel;
+use super::stat::look;
 use super::walk::{FOLDER, make_exact, open_on_same_mount};
 use crate::error::{KernelError, Result};
 use crate::handle::Directory;
@@ -39,6 +40,31 @@ impl LinuxKernel {
                     .map_err(|errno| KernelError::failed(Step::RemoveFolder, text(&shown), errno)),
             )
         })
+    }
+
+    pub(super) fn move_folder_to(
+        &self,
+        from: &Directory,
+        name: &OsStr,
+        to: &Directory,
+        new_name: &OsStr,
+    ) -> Result<()> {
+        check_name(name)?;
+        check_name(new_name)?;
+        let shown = text(&label(&from.label, name));
+        let entry = look(from.as_fd(), name, self.ids())
+            .map_err(|errno| KernelError::failed(Step::MoveFolder, &shown, errno))?;
+        if !entry.is_folder() {
+            return Err(self.wrong_type(from, name, "a folder"));
+        }
+        let path = text(&label(&to.label, new_name));
+        match rustix::fs::renameat(from.as_fd(), name, to.as_fd(), new_name) {
+            Ok(()) => Ok(()),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => Err(KernelError::NotEmpty { path }),
+            Err(Errno::NOTDIR) => Err(self.wrong_type(to, new_name, "a folder")),
+            Err(Errno::BUSY) => Err(KernelError::MountInside { path: shown }),
+            Err(errno) => Err(KernelError::failed(Step::MoveFolder, shown, errno)),
+        }
     }
 
     pub(super) fn remove_empty_dir_at(&self, folder: &Directory, name: &OsStr) -> Result<()> {

@@ -233,6 +233,10 @@ impl Kernel for LinuxKernel {
         self.remove_empty_dir_at(directory, name)
     }
 
+    fn move_folder(&self, from: &Directory, name: &OsStr, to: &Directory, new_name: &OsStr) -> Result<()> {
+        self.move_folder_to(from, name, to, new_name)
+    }
+
     fn write_atomic(
         &self,
         directory: &Directory,

@@ -12,8 +12,10 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use super::LinuxKernel;
 use super::fs_context::{configure, log, refused};
 use super::rpc_ping::{Program, ping};
+use super::walk::{FOLDER_PLACE, directory, open_beneath};
 use crate::error::{KernelError, NetworkError, Result};
-use crate::handle::DetachedMount;
+use crate::handle::{DetachedMount, Directory};
+use crate::names::text;
 use crate::network_mounts::{NetworkMounts, Share, check_server, check_share};
 use crate::step::Step;
 use crate::types::FsOption;
@@ -21,6 +23,8 @@ use crate::types::FsOption;
 /// How long a server may take to accept a connection, and then to answer: several tries of TCP,
 /// which sends again after one, three and seven seconds.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// `f_type` of NFS, every version: `NFS_SUPER_MAGIC`.
+const NFS_MAGIC: rustix::fs::FsWord = 0x6969;
 /// The port of NFS.
 const NFS_PORT: u16 = 2049;
 /// The port of rpcbind, which knows those of NFS 3 and of its mount protocol.
@@ -64,6 +68,17 @@ impl NetworkMounts for LinuxKernel {
         let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
             .map_err(|errno| not_mounted(share, address, errno, log(context.as_fd())))?;
         Ok(DetachedMount { fd: mount, label: PathBuf::from(share.to_string()) })
+    }
+
+    fn share_root(&self, mount: &DetachedMount) -> Result<Directory> {
+        let path = text(&mount.label);
+        let seen = rustix::fs::fstatfs(&mount.fd).map_err(|errno| KernelError::failed(Step::Inspect, &path, errno))?;
+        if seen.f_type != NFS_MAGIC {
+            return Err(KernelError::WrongType { path, expected: "a mount of a share", found: "another mount" });
+        }
+        let root = open_beneath(&mount.fd, ".", FOLDER_PLACE)
+            .map_err(|errno| KernelError::walking(Step::OpenFolder, path, errno))?;
+        Ok(directory(root, mount.label.clone()))
     }
 }
 

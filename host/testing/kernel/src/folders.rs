@@ -101,6 +101,41 @@ impl MachineState {
         }
     }
 
+    pub(super) fn move_folder(
+        &mut self,
+        (from, name): (At, &OsStr),
+        (to, new_name): (At, &OsStr),
+        shown: &Path,
+        path: &Path,
+    ) -> Result<()> {
+        self.step(Step::MoveFolder, shown)?;
+        let failed = |errno| KernelError::failed(Step::MoveFolder, text(shown), errno);
+        let moved = self.lower(from, name).map_err(failed)?;
+        if !self.is_folder(moved.node) {
+            return Err(self.wrong_type(from, name, "a folder", text(shown)));
+        }
+        if self.mounted_on.contains_key(&moved) {
+            return Err(KernelError::MountInside { path: text(shown) });
+        }
+        if self.is_within(to.node, moved.node) {
+            return Err(failed(Errno::INVAL));
+        }
+        match self.lower(to, new_name) {
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(failed(errno)),
+            Ok(old) if !self.is_folder(old.node) => return Err(self.wrong_type(to, new_name, "a folder", text(path))),
+            Ok(old) if old.node == moved.node => return Ok(()),
+            Ok(old) if !self.children(old.node).map_err(failed)?.is_empty() => {
+                return Err(KernelError::NotEmpty { path: text(path) });
+            }
+            Ok(_) => self.rmdir(to, new_name).map_err(failed)?,
+        }
+        self.children_mut(from.node).map_err(failed)?.remove(name);
+        self.children_mut(to.node).map_err(failed)?.insert(new_name.to_owned(), moved.node);
+        self.node_mut(moved.node).map_err(failed)?.parent = Some(to.node);
+        Ok(())
+    }
+
     fn wrong_type(&self, folder: At, name: &OsStr, expected: &'static str, path: String) -> KernelError {
         let node = self.lower(folder, name).and_then(|at| self.node(at.node));
         match node {

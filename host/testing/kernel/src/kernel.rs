@@ -240,6 +240,14 @@ impl Kernel for InMemoryKernel {
         lock(&self.state).remove_empty(folder, name, &shown)
     }
 
+    fn move_folder(&self, from: &Directory, name: &OsStr, to: &Directory, new_name: &OsStr) -> Result<()> {
+        check_name(name)?;
+        check_name(new_name)?;
+        let (source, target) = (self.folder(from)?, self.folder(to)?);
+        let (shown, path) = (label(from.label(), name), label(to.label(), new_name));
+        lock(&self.state).move_folder((source, name), (target, new_name), &shown, &path)
+    }
+
     fn write_atomic(
         &self,
         directory: &Directory,

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use volhost_kernel::implement::{check_server, check_share};
-use volhost_kernel::{DetachedMount, Errno, FsOption, KernelError, NetworkError, NetworkMounts, Result, Share, Step};
+use volhost_kernel::{
+    DetachedMount, Directory, Errno, FsOption, KernelError, NetworkError, NetworkMounts, Result, Share, Step,
+};
 
-use super::state::{FileSystem, Inode, InodeContent};
+use super::state::{At, FileSystem, Inode, InodeContent};
 use super::{InMemoryKernel, lock};
 
 /// The port of NFS.
@@ -63,5 +65,18 @@ impl NetworkMounts for InMemoryKernel {
         })?;
         let mount = state.add_mount(root, 0);
         self.detached(&mut state, mount, named.into())
+    }
+
+    fn share_root(&self, mount: &DetachedMount) -> Result<Directory> {
+        let key = self.mount_of(mount)?;
+        let state = lock(&self.state);
+        let node = state.mounts.get(&key).map_or(0, |mount| mount.root);
+        let file_system = state.nodes.get(&node).and_then(|root| state.file_systems.get(&root.file_system));
+        if file_system.is_none_or(|found| found.fs_type != "nfs") {
+            let path = mount.label().display().to_string();
+            return Err(KernelError::WrongType { path, expected: "a mount of a share", found: "another mount" });
+        }
+        drop(state);
+        self.directory(At { mount: key, node }, mount.label().to_owned())
     }
 }

@@ -145,3 +145,31 @@ pub fn only_empty_folders_are_removed(world: &dyn World) {
     assert!(matches!(remove("mounted"), Err(KernelError::MountInside { .. })));
     assert_eq!(world.read(&house.at("full/data")).unwrap(), b"kept");
 }
+
+pub fn a_folder_is_renamed_over_an_empty_one_alone(world: &dyn World) {
+    let house = House::new(world);
+    let (kernel, root) = (house.kernel, &house.root);
+    kernel.make_dirs(root, Path::new("a/inner"), 0o750).unwrap();
+    let other = kernel.make_dirs(root, Path::new("b/full"), 0o750).unwrap();
+    let other = (kernel.walk(root, Path::new("b")).unwrap(), other);
+    kernel.make_dirs(&other.1, Path::new("x"), 0o750).unwrap();
+    world.write(&house.at("file"), b"").unwrap();
+
+    let error = kernel.move_folder(root, name("a"), &other.0, name("full")).unwrap_err();
+    assert!(matches!(error, KernelError::NotEmpty { .. }), "{error:?}");
+    for (from, to) in [("file", "new"), ("a", "file")] {
+        let error = kernel.move_folder(root, name(from), root, name(to)).unwrap_err();
+        assert!(matches!(error, KernelError::WrongType { .. }), "{from} {to}: {error:?}");
+    }
+    let error = kernel.move_folder(root, name("none"), root, name("new")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error:?}");
+    assert!(kernel.move_folder(root, name("b"), &other.0, name("new")).is_err(), "into itself");
+    assert!(kernel.move_folder(root, name(".."), root, name("new")).is_err());
+    assert!(world.exists(&house.at("a/inner")) && world.exists(&house.at("b/full/x")), "nothing was changed");
+
+    kernel.make_dirs(&other.0, Path::new("empty"), 0o750).unwrap();
+    kernel.move_folder(root, name("a"), &other.0, name("empty")).unwrap();
+    assert!(!world.exists(&house.at("a")) && world.exists(&house.at("b/empty/inner")));
+    kernel.move_folder(&other.0, name("empty"), root, name("new")).unwrap();
+    assert!(world.exists(&house.at("new/inner")));
+}

@@ -192,6 +192,7 @@ macro_rules! all_cases {
                 a_plain_folder_gets_mode_and_group_and_keeps_its_content,
                 a_folder_is_not_made_over_something_else,
                 only_empty_folders_are_removed,
+                a_folder_is_renamed_over_an_empty_one_alone,
             }
             files {
                 a_written_file_is_read_back_with_its_mode,
