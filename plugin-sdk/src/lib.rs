@@ -84,7 +84,7 @@
 //!    [`log`], and nothing else. `volhost plugin inspect FILE` lists them.
 //! 3. The host loads it as soon as it is copied into the plugin folder. Its imports are its
 //!    request; the operator's grant decides. Of the interfaces here [`host_paths`],
-//!    [`loop_devices`], [`image_files`], [`oci_images`], [`network_mounts`], [`overlays`], [`pod_volumes`],
+//!    [`loop_devices`], [`image_files`], [`oci_images`], [`network_mounts`], [`share_folders`], [`overlays`], [`pod_volumes`],
 //!    [`block_devices`], [`id_maps`], [`huge_pages`], [`quotas`], [`driver_mounts`],
 //!    [`driver_exec`], [`fuse_servers`], [`grpc`], [`files`] and those of [`objects`] need a grant.
 //!
@@ -171,6 +171,7 @@ pub mod quantity;
 pub mod quotas;
 mod quote;
 pub mod settings;
+pub mod share_folders;
 #[cfg(feature = "serde")]
 pub mod source;
 mod suggest;
@@ -222,5 +223,6 @@ pub mod prelude {
         SourceKind, Stager, Stats, TargetState, Volume, VolumeAnswer, VolumePage, VolumePlugin, VolumeRequest,
         block_devices, driver_mounts, events, export_plugin, filesystems, grpc, host_paths, id_maps, image_files, log,
         loop_devices, network_mounts, node, oci_images, overlays, pod_volumes, provisioning, quotas, quoted, settings,
+        share_folders,
     };
 }

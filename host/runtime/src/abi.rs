@@ -31,6 +31,7 @@ pub(crate) const GRANTABLE_INTERFACES: &[&str] = &[
     "loop-devices",
     "image-files",
     "network-mounts",
+    "share-folders",
     "iscsi-sessions",
     "oci-images",
     "overlays",

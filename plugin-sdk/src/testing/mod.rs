@@ -60,6 +60,7 @@ mod pod;
 pub(crate) mod provisioning;
 pub(crate) mod provisioning_calls;
 mod servers;
+mod share_files;
 mod shares;
 mod target;
 mod targets;

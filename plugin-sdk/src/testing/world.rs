@@ -91,6 +91,13 @@ pub const CALLS: &[&str] = &[
     "service-account-tokens.request",
     "set-options",
     "settings.secret",
+    "share-folders.make",
+    "share-folders.names",
+    "share-folders.read-file",
+    "share-folders.remove",
+    "share-folders.remove-file",
+    "share-folders.rename",
+    "share-folders.write-file",
     "source",
     "state",
     "tmpfs.create",
@@ -119,6 +126,9 @@ pub(crate) struct World {
     pub(crate) images: BTreeMap<String, String>,
     /// What servers export, by server and path, and by which versions of the protocol.
     pub(crate) shares: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+    /// What lies on shares, by `SERVER:PATH` and the path on it: the content of a file, none for a
+    /// folder.
+    pub(crate) share_files: BTreeMap<String, BTreeMap<String, Option<String>>>,
     /// Registries and images of the plugin's grant.
     pub(crate) oci: OciImages,
     /// iSCSI targets.
@@ -187,6 +197,7 @@ impl World {
             fuse_servers: BTreeMap::new(),
             images: BTreeMap::new(),
             shares: BTreeMap::new(),
+            share_files: BTreeMap::new(),
             oci: OciImages::default(),
             targets_of_iscsi: Targets::default(),
             private_folders: BTreeSet::new(),

@@ -52,6 +52,7 @@ macro_rules! capability {
                     "volhost:plugin/pod-volumes@0.1.0": crate::wasm::bindings::volhost::plugin::pod_volumes,
                     "volhost:plugin/image-files@0.1.0": crate::wasm::bindings::volhost::plugin::image_files,
                     "volhost:plugin/network-mounts@0.1.0": crate::wasm::bindings::volhost::plugin::network_mounts,
+                    "volhost:plugin/share-folders@0.1.0": crate::wasm::bindings::volhost::plugin::share_folders,
                     "volhost:plugin/iscsi-sessions@0.1.0": crate::wasm::bindings::volhost::plugin::iscsi_sessions,
                     "volhost:plugin/oci-images@0.1.0": crate::wasm::bindings::volhost::plugin::oci_images,
                     "volhost:plugin/block-devices@0.1.0": crate::wasm::bindings::volhost::plugin::block_devices,
@@ -128,7 +129,7 @@ pub use bindings::volhost::plugin::{
     block_devices, cluster_trust_bundles, config_maps, csi_driver_objects, driver_exec, driver_mounts, events, files,
     filesystems, fuse_servers, grpc, host_paths, huge_pages, id_maps, image_files, loop_devices, network_mounts, node,
     oci_images, overlays, pod_volumes, provisioning, provisioning_calls, quotas, secrets, service_account_tokens,
-    settings, tmpfs,
+    settings, share_folders, tmpfs,
 };
 
 use bindings::volhost::plugin::{log as host_log, mounts, types, volumes};

@@ -35,6 +35,7 @@ const OUTSIDE: &[&str] = &[
 const BAD_PATH: &[&str] = &["path", "NUL", "too long", "name", "granted", "absolute"];
 const BAD_OPTION: &[&str] = &["option"];
 const BAD_SERVER: &[&str] = &["server"];
+const BAD_SHARE_PATH: &[&str] = &["must be relative", "control character", "longer than"];
 const BAD_PORTAL: &[&str] = &["must be an IP address"];
 const BAD_NAME: &[&str] = &["must be an iSCSI name"];
 const BAD_IMAGE: &[&str] = &["is no ", "names no registry"];
@@ -117,6 +118,18 @@ const ROWS: &[Row] = &[
     ("share-value", "4.2,addr=192.0.2.2", BAD_OPTION),
     ("share-value", "4.2\nsource=x", BAD_OPTION),
     ("share-value", "$LONG", BAD_OPTION),
+    // Folders of a share that the call has mounted, and of no other mount.
+    ("share-folder", "../outside", BAD_SHARE_PATH),
+    ("share-folder", "/etc/outside", BAD_SHARE_PATH),
+    ("share-folder", "a//b", BAD_SHARE_PATH),
+    ("share-folder", "", &["names no folder"]),
+    ("share-folder", "a\nb", BAD_SHARE_PATH),
+    ("share-folder", "$LONG", BAD_SHARE_PATH),
+    ("share-folder", "good", &["a mount of a share"]),
+    ("share-file", "a/../b", BAD_SHARE_PATH),
+    ("share-file", "good", &["a mount of a share"]),
+    ("share-move", "./b", BAD_SHARE_PATH),
+    ("share-move", "good", &["a mount of a share"]),
     // iSCSI targets. Nothing of what is refused reaches `iscsiadm`.
     ("portal", "192.0.2.2", NOT_GRANTED),
     ("portal", "::1", NOT_GRANTED),
@@ -191,7 +204,7 @@ const ROWS: &[Row] = &[
 /// The grants of the plugin, with these lines besides.
 pub(crate) fn grants(folder: &str, lines: &str) -> String {
     format!(
-        "[\"fixture.volhost/trespassing\"]\ninterfaces = [\"files\", \"secrets\", \"config-maps\", \"pod-volumes\"]\n\
+        "[\"fixture.volhost/trespassing\"]\ninterfaces = [\"files\", \"share-folders\", \"secrets\", \"config-maps\", \"pod-volumes\"]\n\
          host-paths = [{folder:?}]\nloop-files = [\"/images\"]\nimage-files = [\"/images\"]\nnetwork-servers = [\"192.0.2.1\"]\niscsi-portals = [\"192.0.2.1\"]\nimage-registries = [\"r.example\"]\nimage-layouts = [\"/layouts\"]\nblock-devices = [\"/dev/granted\"]\n\
          csi-drivers = [\"granted.example.com\"]\nflex-drivers = [\"granted/driver\"]\n{lines}\n"
     )

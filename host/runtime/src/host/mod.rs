@@ -34,6 +34,7 @@ mod provisioning;
 mod provisioning_calls;
 mod quotas;
 mod settings;
+mod share_folders;
 mod slow_walk;
 mod state;
 mod tmpfs;
