@@ -107,7 +107,20 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
             "overlay",
             &["devices", "host-paths", "log", "mounts", "node", "overlays", "pod-volumes", "tmpfs", "types", "volumes"],
         ),
-        ("nfs", &["events", "log", "mounts", "network-mounts", "types", "volumes"]),
+        (
+            "nfs",
+            &[
+                "events",
+                "log",
+                "mounts",
+                "network-mounts",
+                "provisioning",
+                "settings",
+                "share-folders",
+                "types",
+                "volumes",
+            ],
+        ),
         (
             "iscsi",
             &[
@@ -144,6 +157,7 @@ fn a_plugin_exports_the_contract_and_no_capability_it_lacks() {
     for name in ["iscsi", "local"] {
         assert_eq!(plugin(name).exports, of_devices, "{name}");
     }
+    assert_eq!(plugin("nfs").exports, interfaces(&["controller", "plugin", "publisher"]));
     let all = interfaces(&[
         "attacher",
         "block-mapper",

@@ -1,23 +1,29 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod controller;
+mod folder;
+mod handle;
+mod made;
+mod mount;
 mod options;
+mod parameters;
+#[cfg(test)]
+mod provisioning_tests;
+mod record;
 mod source;
 #[cfg(test)]
 mod tests;
 mod version;
 
+use mount::mount_newest;
 use source::Source;
-use version::Version;
-use volhost_plugin_sdk::network_mounts;
 use volhost_plugin_sdk::prelude::*;
 
 /// The plugin `kubernetes.io/nfs`.
 #[derive(Debug)]
 pub struct Nfs;
 
-/// The type of file system.
-const NFS: &str = "nfs";
 /// Mounts below belong to the server's other exports; the kernel makes them when they are used.
 const RECURSIVE: bool = false;
 /// The event's reason when a pod gets an older version than the newest.
@@ -25,7 +31,13 @@ const OLDER_VERSION: &str = "OlderNfsVersion";
 
 impl VolumePlugin for Nfs {
     fn describe(about: &mut Description) {
-        about.name("kubernetes.io/nfs").version(env!("CARGO_PKG_VERSION")).serves("nfs").accepts_mount_options();
+        about
+            .name("kubernetes.io/nfs")
+            .version(env!("CARGO_PKG_VERSION"))
+            .serves("nfs")
+            .serves(source::MADE)
+            .accepts_mount_options()
+            .setting(controller::SHARES, SettingKind::Texts, controller::SHARES_HELP);
     }
 
     /// Sets no name: each pod has a mount of its own, and the kernel shares the connection.
@@ -38,7 +50,12 @@ impl VolumePlugin for Nfs {
         if target.is_mounted()? {
             return Ok(());
         }
-        let mount = mount(&source)?;
+        let (mount, older) = mount_newest(&source)?;
+        if let Some(older) = older {
+            let text = older.message(&source);
+            events::normal(OLDER_VERSION, &text);
+            log::info(&text);
+        }
         let mut flags: Vec<&str> = source.options.of_mount.iter().map(String::as_str).collect();
         if source.read_only {
             flags.push("ro");
@@ -52,37 +69,4 @@ impl VolumePlugin for Nfs {
     }
 }
 
-/// Mounts with the first version that the server speaks, and says so if it is not the newest.
-fn mount(source: &Source) -> Result<DetachedMount> {
-    let mut refused: Vec<Version> = Vec::new();
-    let mut last = Error::unsupported("no version of NFS is asked for");
-    for &version in &source.options.versions {
-        match network_mounts::mount(NFS, &source.server, &source.path, &source.options.of_version(version)) {
-            Ok(mount) => {
-                if !refused.is_empty() {
-                    let text = format!(
-                        "{source} is mounted by NFS {version}: the server does not speak {}{}",
-                        listed(&refused),
-                        source.options.warning(version)
-                    );
-                    events::normal(OLDER_VERSION, &text);
-                    log::info(&text);
-                }
-                return Ok(mount);
-            }
-            Err(Error::Unsupported(why)) => {
-                refused.push(version);
-                last = Error::unsupported(why);
-            }
-            Err(error) => return Err(error.context(NFS)),
-        }
-    }
-    Err(last.context(format!("nfs: {source} can't be mounted by NFS {}", listed(&refused))))
-}
-
-/// Versions as words: `4.2, 4.1`.
-fn listed(versions: &[Version]) -> String {
-    versions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-export_plugin!(Nfs);
+export_plugin!(Nfs, Controller);

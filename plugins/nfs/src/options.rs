@@ -30,6 +30,13 @@ pub(crate) struct Options {
     of_nfs: Vec<(String, Option<String>)>,
 }
 
+impl Default for Options {
+    /// Those of a volume without any.
+    fn default() -> Self {
+        Self { of_mount: Vec::new(), versions: Version::ALL.to_vec(), of_nfs: Vec::new() }
+    }
+}
+
 impl Options {
     /// Reads the options of a volume. The kernel primitive checks those that this does not know.
     ///

@@ -7,13 +7,20 @@ use volhost_plugin_sdk::prelude::*;
 
 use crate::options::Options;
 
-const SERVER: &str = "server";
-const PATH: &str = "path";
+/// The source of volumes that this plugin has made.
+pub(crate) const MADE: &str = "csi:nfs.volhost.io";
+/// The field of that source with the same fields as `nfs`.
+const ATTRIBUTES: &str = "volumeAttributes";
+pub(crate) const SERVER: &str = "server";
+pub(crate) const PATH: &str = "path";
 const READ_ONLY: &str = "readOnly";
 /// The longest host name of the DNS, in bytes.
 const SERVER_BYTES: usize = 253;
 /// The longest path that NFS takes, in bytes.
 const PATH_BYTES: usize = 1023;
+
+/// The source of shares that a pod or a PersistentVolume names.
+const NFS: &str = "nfs";
 
 /// A checked source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,9 +40,17 @@ impl Source {
     /// # Errors
     /// `invalid-argument` naming the field.
     pub(crate) fn read(volume: &Volume) -> Result<Self> {
-        volume.known_fields(&[SERVER, PATH, READ_ONLY])?;
         let read_only = volume.boolean(READ_ONLY)?.unwrap_or(false) || volume.read_only();
-        Ok(Self { server: server(volume)?, path: path(volume)?, read_only, options: Options::read(volume)? })
+        let (server, path) = if volume.source() == NFS {
+            volume.known_fields(&[SERVER, PATH, READ_ONLY])?;
+            (SERVER.to_owned(), PATH.to_owned())
+        } else {
+            volume.known_fields(&["driver", "volumeHandle", "fsType", READ_ONLY, ATTRIBUTES])?;
+            volume.known_fields_at(ATTRIBUTES, &[SERVER, PATH])?;
+            (format!("{ATTRIBUTES}.{SERVER}"), format!("{ATTRIBUTES}.{PATH}"))
+        };
+        let (server, path) = (read_server(volume, &server)?, read_path(volume, &path)?);
+        Ok(Self { server, path, read_only, options: Options::read(volume)? })
     }
 }
 
@@ -50,30 +65,48 @@ impl fmt::Display for Source {
     }
 }
 
-fn server(volume: &Volume) -> Result<String> {
+fn read_server(volume: &Volume, field: &str) -> Result<String> {
     // An address is never a number, and a name of digits alone is a mistake.
-    if volume.kind(SERVER).is_some_and(|kind| kind != FieldKind::Text) {
-        return Err(volume.invalid(SERVER, "must be a text"));
+    if volume.kind(field).is_some_and(|kind| kind != FieldKind::Text) {
+        return Err(volume.invalid(field, "must be a text"));
     }
-    let written = volume.required(SERVER)?;
-    let bare = written.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(&written);
+    checked_server(&volume.required(field)?).map_err(|why| volume.invalid(field, why))
+}
+
+fn read_path(volume: &Volume, field: &str) -> Result<String> {
+    checked_path(&volume.absolute_path(field)?).map_err(|why| volume.invalid(field, why))
+}
+
+/// Returns a server without the brackets around an IPv6 address.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(crate) fn checked_server(written: &str) -> core::result::Result<String, String> {
+    let bare = written.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(written);
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-    let is_name = bare == written && bare.chars().all(plain) && !bare.starts_with(['-', '.']);
+    let is_name = bare == written && !bare.is_empty() && bare.chars().all(plain) && !bare.starts_with(['-', '.']);
     let is_address = bare.parse::<IpAddr>().is_ok_and(|address| address.is_ipv6() || bare == written);
     if bare.len() <= SERVER_BYTES && (is_name || is_address) {
         return Ok(bare.to_owned());
     }
-    Err(volume.invalid(SERVER, format_args!("{} must be a host name or an address", quoted(&written))))
+    Err(format!("{} must be a host name or an address", quoted(written)))
 }
 
-fn path(volume: &Volume) -> Result<String> {
-    let path = volume.absolute_path(PATH)?;
-    let why = if path.chars().any(char::is_control) {
+/// Returns a path on a server.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(crate) fn checked_path(path: &str) -> core::result::Result<String, String> {
+    let why = if !path.starts_with('/') {
+        "must be an absolute path"
+    } else if path.split('/').any(|name| name == "..") {
+        "must not contain \"..\""
+    } else if path.chars().any(char::is_control) {
         "has a control character"
     } else if path.len() > PATH_BYTES {
         "is longer than 1023 bytes"
     } else {
-        return Ok(path);
+        return Ok(path.to_owned());
     };
-    Err(volume.invalid(PATH, format_args!("{} {why}", quoted(&path))))
+    Err(format!("{} {why}", quoted(path)))
 }

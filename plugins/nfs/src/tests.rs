@@ -30,7 +30,7 @@ fn set(key: &str, value: &str) -> (String, Option<String>) {
 #[test]
 fn it_serves_nfs_and_takes_mount_options() {
     let about = TestHost::new().describe::<Nfs>();
-    assert_eq!(about.serves, ["nfs"]);
+    assert_eq!(about.serves, ["nfs", "csi:nfs.volhost.io"]);
     assert!(about.accepts_mount_options && !about.read_only);
 }
 

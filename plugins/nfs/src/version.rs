@@ -17,12 +17,13 @@ pub(crate) enum Version {
     V3,
 }
 
-/// All, the newest first: the order in which they are tried.
-const ALL: &[Version] = &[Version::V42, Version::V41, Version::V40, Version::V3];
 /// Those of version 4.
 const FOUR: &[Version] = &[Version::V42, Version::V41, Version::V40];
 
 impl Version {
+    /// All, the newest first: the order in which they are tried.
+    pub(crate) const ALL: &[Self] = &[Self::V42, Self::V41, Self::V40, Self::V3];
+
     /// The kernel's word for it.
     pub(crate) const fn word(self) -> &'static str {
         match self {
@@ -42,7 +43,7 @@ impl Version {
             Err(Error::invalid_argument(format!("spec.mountOptions: {what}={} {why}", quoted(value))))
         };
         let versions = match (version, minor) {
-            (None, None) => ALL,
+            (None, None) => Self::ALL,
             (Some("4"), None) => FOUR,
             (Some("4.2"), None) | (Some("4"), Some("2")) => &[Self::V42],
             (Some("4.1"), None) | (Some("4"), Some("1")) => &[Self::V41],

@@ -13,8 +13,19 @@ use volhost_tests::artifacts::{builtin_grants, plugin, volhost, workspace};
 const BEGIN: &str = "<!-- made from the built plugins by `tests/tests/docs/volume_kinds.rs` -->\n";
 const END: &str = "<!-- end -->";
 /// Interfaces that every plugin may use.
-const FREE: [&str; 10] =
-    ["types", "volumes", "mounts", "tmpfs", "log", "events", "node", "devices", "filesystems", "provisioning"];
+const FREE: [&str; 11] = [
+    "types",
+    "volumes",
+    "mounts",
+    "tmpfs",
+    "log",
+    "events",
+    "node",
+    "settings",
+    "devices",
+    "filesystems",
+    "provisioning",
+];
 /// Set to write the table instead of comparing it.
 const WRITE: &str = "VOLHOST_WRITE_DOCS";
 

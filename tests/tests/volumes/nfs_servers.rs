@@ -53,7 +53,7 @@ fn a_server_that_is_not_granted_is_not_asked() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let grant = "[grants.\"kubernetes.io/nfs\"]\nnetwork-servers = [\"192.0.2.0/24\", \"nas.example.com\"]\n";
+    let grant = "[grants.\"kubernetes.io/nfs\"]\ninterfaces = [\"share-folders\"]\nnetwork-servers = [\"192.0.2.0/24\", \"nas.example.com\"]\n";
     let node = Node::builder().plugin(artifacts::plugin("nfs")).config(grant).start();
     node.manifest("a.yaml", &pod_of_share("a", "127.0.0.1", port));
     node.wait_event(&["FailedMount", "pod default/a", "127.0.0.1", "is not granted", "network-servers"]);

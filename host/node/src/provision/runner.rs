@@ -68,7 +68,7 @@ impl Runner {
         match step {
             JobStep::Keep | JobStep::Forget => JobOutcome::Done,
             JobStep::Create => self.call(record, provision, |plugin, call| {
-                let made = plugin.create_volume(call, &wanted(record))?;
+                let made = plugin.create_volume(call, &wanted(record, plugin))?;
                 Ok(JobOutcome::Created(CreatedStorage {
                     id: made.id,
                     capacity: made.capacity,
@@ -166,8 +166,24 @@ fn provision(secrets: &SecretNames) -> Option<volhost_provisioner::SecretName> {
     secrets.provision.clone()
 }
 
-fn wanted(record: &ProvisionRecord) -> WantedVolume {
+/// The names that a plugin of a driver's own finds among the parameters, as with
+/// `--extra-create-metadata` of Kubernetes' provisioner. External drivers get none: some refuse
+/// them.
+fn names(record: &ProvisionRecord) -> [(String, String); 3] {
+    let key = |of: &str| format!("csi.storage.k8s.io/{of}");
+    [
+        (key("pvc/namespace"), record.claim.namespace.clone()),
+        (key("pvc/name"), record.claim.name.clone()),
+        (key("pv/name"), record.name.clone()),
+    ]
+}
+
+fn wanted(record: &ProvisionRecord, plugin: &Plugin) -> WantedVolume {
     let wanted = &record.wanted;
+    let mut parameters = record.terms.parameters.clone();
+    if !plugin.info().sources.iter().any(|source| source == CSI) {
+        parameters.extend(names(record));
+    }
     let begins = match &wanted.source {
         Some(InitialContent::Volume(id)) => WantedVolume { source_volume: Some(id.clone()), ..WantedVolume::default() },
         Some(InitialContent::Snapshot(id)) => {
@@ -179,7 +195,7 @@ fn wanted(record: &ProvisionRecord) -> WantedVolume {
         name: record.name.clone(),
         required_bytes: Some(wanted.bytes),
         limit_bytes: wanted.limit,
-        parameters: record.terms.parameters.clone(),
+        parameters,
         fs_type: record.terms.fs_type.clone(),
         as_device: wanted.as_device,
         access_modes: wanted.access_modes.clone(),

@@ -63,6 +63,7 @@ impl GrantPolicy {
             ..Grant::default()
         };
         let nfs = Grant {
+            interfaces: named(&["share-folders"]),
             network_servers: vec![Servers::Every],
             filesystems: Some([MountWord(NFS.to_owned())].into()),
             ..Grant::default()
