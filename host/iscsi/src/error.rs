@@ -20,8 +20,8 @@ pub(crate) enum PortalError {
     #[error("iscsid does not run on this node; start it (`systemctl start iscsid`): {0}")]
     NoDaemon(String),
     /// The program could not be run.
-    #[error("iscsiadm cannot be run: {0}")]
-    Run(#[source] io::Error),
+    #[error("{0} cannot be run: {1}")]
+    Run(&'static str, #[source] io::Error),
     /// The program did not end.
     #[error("iscsiadm did not {0} within {1} s, and was killed")]
     Deadline(&'static str, u64),
@@ -70,6 +70,21 @@ pub(crate) enum PortalError {
     /// The device did not appear, or did not go.
     #[error("the device of {0} did not {1} in time")]
     Device(String, &'static str),
+    /// What multipathd's maps need is not installed.
+    #[error(
+        "neither multipath nor dmsetup is on this node, and the unit's device is a multipath map; install multipath-tools (device-mapper-multipath)"
+    )]
+    NoMultipath,
+    /// A program failed to change a map.
+    #[error("{program} cannot change the multipath map {map:?}: {words}")]
+    Map {
+        /// The program.
+        program: &'static str,
+        /// The map's name.
+        map: String,
+        /// Its messages and exit code.
+        words: String,
+    },
     /// The unit is used.
     #[error("{} is in use: it is mounted, or open exclusively", .0.display())]
     InUse(PathBuf),
@@ -104,6 +119,16 @@ pub(crate) fn combined(unit: &LogicalUnit, failures: &[(SocketAddr, PortalError)
         Some(PortalError::Refused(_)) => IscsiError::Refused(text),
         Some(PortalError::InUse(_)) => IscsiError::Busy(text),
         Some(PortalError::NoTarget(_) | PortalError::NoUnit(_)) => IscsiError::NotFound(text),
+        _ => IscsiError::Retryable(text),
+    }
+}
+
+/// The error of a unit from that of the multipath map over its paths.
+pub(crate) fn of_map(unit: &LogicalUnit, error: &PortalError) -> IscsiError {
+    let text = format!("{unit}: {error}");
+    match error {
+        PortalError::NoMultipath => IscsiError::NotReady(text),
+        PortalError::InUse(_) => IscsiError::Busy(text),
         _ => IscsiError::Retryable(text),
     }
 }

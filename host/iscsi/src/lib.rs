@@ -16,6 +16,7 @@
 //! | `sessions` | [`OpenIscsi`]: the steps |
 //! | `login` | one session: probed, recorded, logged in, and how it ends |
 //! | `sysfs` | sessions, units and their devices, as the kernel has them |
+//! | `multipath` | multipath maps over a unit's paths |
 //! | `records` | open-iscsi's records of portals, where passwords go |
 //! | `tool` | runs of `iscsiadm` |
 //! | `places` | where these are on this machine |
@@ -24,6 +25,7 @@
 
 mod error;
 mod login;
+mod multipath;
 mod places;
 mod records;
 mod sessions;

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use volhost_model::iscsi::{Chap, IscsiError, IscsiSessions, LogicalUnit, UnitDevice};
 
-use crate::error::{PortalError, combined};
+use crate::error::{PortalError, combined, of_map};
 use crate::login::{forget, interface_of, log_in, log_out, probe};
+use crate::multipath::Map;
 use crate::places::Places;
 use crate::records::{self, Settings};
 use crate::sysfs::{Session, Unit, is_in_use, sessions};
@@ -130,6 +131,28 @@ impl OpenIscsi {
         within(|| (!found.exists()).then_some(())).ok_or_else(|| PortalError::Device(found.name(), "go"))
     }
 
+    /// The multipath map over the unit's paths.
+    fn map(&self, sessions: &[Session], lun: u32) -> Option<Map> {
+        let mut units = sessions.iter().filter_map(|session| session.unit(lun).ok().flatten());
+        units.find_map(|unit| unit.map(&self.places.devices))
+    }
+
+    /// Removes the multipath map over the unit's paths, so that these can go. Returns whether the
+    /// unit stays as it is: one of its paths is the administrator's.
+    fn remove_map(&self, sessions: &[Session], lun: u32) -> Result<bool, PortalError> {
+        let Some(map) = self.map(sessions, lun) else { return Ok(false) };
+        for session in sessions {
+            if !self.is_own(session) && session.unit(lun)?.is_some() {
+                return Ok(true);
+            }
+        }
+        if is_in_use(&map.device) {
+            return Err(PortalError::InUse(map.device.path));
+        }
+        map.remove(&self.places)?;
+        Ok(false)
+    }
+
     fn connect_alone(&self, unit: &LogicalUnit, chap: Option<&Chap>) -> Result<UnitDevice, IscsiError> {
         let settings = Settings::new(chap)?;
         let before = self.sessions_of(unit)?;
@@ -147,6 +170,9 @@ impl OpenIscsi {
                 Ok(device) => paths.push(Path { device, portal: session.portal }),
                 Err(error) => failures.push((session.portal, error)),
             }
+        }
+        if let Some(map) = self.map(&sessions, unit.lun) {
+            return Ok(map.device);
         }
         // The one that is used already stays the one.
         let at = paths.iter().position(|path| is_in_use(&path.device)).unwrap_or(0);
@@ -178,6 +204,10 @@ impl OpenIscsi {
                 Err(error) => failures.push((portal, error)),
             }
         }
+        if let Some(map) = self.map(&self.sessions_of(unit)?, unit.lun) {
+            map.grow(&self.places).map_err(|error| of_map(unit, &error))?;
+            return Ok(map.device);
+        }
         let at = paths.iter().position(is_in_use).unwrap_or(0);
         match paths.into_iter().nth(at) {
             Some(device) => Ok(device),
@@ -188,6 +218,10 @@ impl OpenIscsi {
 
     fn disconnect_alone(&self, unit: &LogicalUnit) -> Result<(), IscsiError> {
         let sessions = self.sessions_of(unit)?;
+        let stays = self.remove_map(&sessions, unit.lun).map_err(|error| of_map(unit, &error))?;
+        if stays {
+            return Ok(());
+        }
         for session in &sessions {
             let removed = self.remove(session, unit.lun).and_then(|()| self.end(unit, session));
             removed.map_err(|error| combined(unit, &[(session.portal, error)]))?;

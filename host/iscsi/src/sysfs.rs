@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use volhost_model::iscsi::UnitDevice;
 
 use crate::error::PortalError;
+use crate::multipath::{Map, map_over};
 
 /// The state of a session whose connection exists.
 const LOGGED_IN: &str = "LOGGED_IN";
@@ -111,13 +112,22 @@ impl Session {
 impl Unit {
     /// Returns its device; none if it has none yet.
     pub(crate) fn device(&self, devices: &Path) -> Option<UnitDevice> {
+        let disk = self.disk()?;
+        // sysfs writes a slash in a name as an exclamation mark.
+        let name = disk.file_name()?.to_str()?.replace('!', "/");
+        Some(UnitDevice { path: devices.join(name), number: device_number(&disk)? })
+    }
+
+    /// Returns the folder of its disk; none if it has none yet.
+    fn disk(&self) -> Option<PathBuf> {
         let folder = self.folder.join("block");
         let name = names(&folder).ok()?.into_iter().next()?;
-        let (major, minor) = word(&folder.join(&name).join("dev"))?
-            .split_once(':')
-            .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)))?;
-        // sysfs writes a slash in a name as an exclamation mark.
-        Some(UnitDevice { path: devices.join(name.replace('!', "/")), number: (major, minor) })
+        Some(folder.join(name))
+    }
+
+    /// Returns the multipath map that its disk is a path of.
+    pub(crate) fn map(&self, devices: &Path) -> Option<Map> {
+        map_over(&self.disk()?, devices)
     }
 
     /// Asks the target for its size.
@@ -151,8 +161,15 @@ pub(crate) fn is_in_use(device: &UnitDevice) -> bool {
     opened.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::BUSY))
 }
 
+/// The number of the device with this folder.
+pub(crate) fn device_number(folder: &Path) -> Option<(u32, u32)> {
+    let number = word(&folder.join("dev"))?;
+    let (major, minor) = number.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
 /// The names in a folder, sorted; none if it does not exist.
-fn names(folder: &Path) -> Result<Vec<String>, PortalError> {
+pub(crate) fn names(folder: &Path) -> Result<Vec<String>, PortalError> {
     let entries = match fs::read_dir(folder) {
         Err(error) if is_gone(&error) => return Ok(Vec::new()),
         entries => entries.map_err(PortalError::file(folder))?,
@@ -163,7 +180,7 @@ fn names(folder: &Path) -> Result<Vec<String>, PortalError> {
 }
 
 /// A file's only word; none if it is empty or not given.
-fn word(file: &Path) -> Option<String> {
+pub(crate) fn word(file: &Path) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let word = text.trim();
     (!word.is_empty() && word != NULL).then(|| word.to_owned())

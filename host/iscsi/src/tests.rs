@@ -20,7 +20,7 @@ case "$*" in
     folder=$B/records/nodes/$4; mkdir -p $folder
     file=$folder/$(echo "$6" | sed 's/^\[//; s/\]//; s/:\([0-9]*\)$/,\1/')
     printf '# BEGIN RECORD 2\niface.iscsi_ifacename = %s\nnode.session.scan = auto\n# END RECORD\n' "$8" >$file ;;
-*"-o delete") rm -f $B/records/nodes/$4/* ;;
+*"-o delete") rm -f $B/records/nodes/$4/$(echo "$6" | sed 's/^\[//; s/\]//; s/:\([0-9]*\)$/,\1/') ;;
 *--login) [ ! -e $B/login ] || { echo "iscsiadm: words of the login" >&2; exit $(cat $B/login); }
     touch $B/logged-in ;;
 *discovery*) echo "127.0.0.1:3260,1 iqn.2003-01.org.example:other" ;;
@@ -97,6 +97,31 @@ impl Machine {
         fs::create_dir_all(&connection).unwrap();
         let (address, port) = (portal.ip().to_string(), portal.port().to_string());
         write_all(&connection, &[("persistent_address", &address), ("persistent_port", &port)]);
+    }
+
+    /// A multipath map over the unit of this number of these sessions, as the kernel shows it.
+    fn map(&self, lun: u32, sessions: &[u32], uuid: &str) {
+        for id in sessions {
+            let unit = self.path(&format!("sys/devices/host0/session{id}/target0:0:0/0:0:0:{lun}"));
+            let holder = unit.join(format!("block/sd{lun}/holders/dm-4"));
+            fs::create_dir_all(holder.join("dm")).unwrap();
+            write_all(&holder, &[("dev", "253:4"), ("dm/uuid", uuid), ("dm/name", "mpatha")]);
+        }
+        fs::write(self.path("dev/dm-4"), "").unwrap();
+        for (program, answer) in [("multipath", "exit 0"), ("multipathd", "echo ok")] {
+            let path = self.path(&format!("bin/{program}"));
+            let calls = self.path("calls");
+            let text = format!("#!/bin/sh\necho \"{program} $*\" >>{}\n{answer}\n", calls.display());
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+
+    /// The record that says that volhost has made the session with this portal.
+    fn own(&self, portal: SocketAddr) {
+        let record = self.path(&format!("records/nodes/{TARGET}/127.0.0.1,{}", portal.port()));
+        fs::create_dir_all(record.parent().unwrap()).unwrap();
+        fs::write(&record, "iface.iscsi_ifacename = default\nnode.session.scan = manual\n").unwrap();
     }
 
     fn calls(&self) -> String {
@@ -192,4 +217,60 @@ fn a_dead_portal_does_not_matter_while_another_one_leads_to_the_unit() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let unit = LogicalUnit { portals: vec![closed, machine.portal()], ..machine.unit(0) };
     assert_eq!(machine.initiator().connect(&unit, None).unwrap().number, (8, 0));
+}
+
+/// Two sessions with one target, and the unit by both.
+fn two_paths(machine: &Machine) -> LogicalUnit {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    machine.session(1, machine.portal(), "LOGGED_IN", &[3]);
+    machine.session(2, other, "LOGGED_IN", &[3]);
+    LogicalUnit { portals: vec![machine.portal(), other], ..machine.unit(3) }
+}
+
+#[test]
+fn a_multipath_map_over_the_paths_is_the_device_and_grows_with_them() {
+    let machine = Machine::new().with_program();
+    let unit = two_paths(&machine);
+    // A map of another kind, such as one of LVM's, is none.
+    machine.map(3, &[1, 2], "LVM-abc");
+    assert_eq!(machine.initiator().connect(&unit, None).unwrap().path, machine.path("dev/sd3"));
+    machine.map(3, &[1, 2], "mpath-3600a");
+    let device = machine.initiator().connect(&unit, None).unwrap();
+    assert_eq!((device.path, device.number), (machine.path("dev/dm-4"), (253, 4)));
+    machine.initiator().rescan(&unit).unwrap();
+    assert_eq!(machine.calls(), "multipathd resize map mpatha\n");
+    fs::write(machine.path("bin/multipathd"), "#!/bin/sh\necho fail\n").unwrap();
+    let failed = machine.initiator().rescan(&unit).unwrap_err();
+    assert!(matches!(&failed, IscsiError::Retryable(text) if text.contains("map \"mpatha\": fail")), "{failed}");
+}
+
+#[test]
+fn a_map_is_removed_before_its_paths_and_one_with_a_path_of_the_administrator_stays() {
+    let machine = Machine::new().with_program();
+    let unit = two_paths(&machine);
+    machine.map(3, &[1, 2], "mpath-3600a");
+    machine.own(unit.portals[0]);
+    machine.initiator().disconnect(&unit).unwrap();
+    assert_eq!(machine.calls(), "", "one path is not volhost's");
+    machine.own(unit.portals[1]);
+    // It fails: nothing else is touched.
+    fs::write(machine.path("bin/multipath"), "#!/bin/sh\necho map in use >&2; exit 1\n").unwrap();
+    let failed = machine.initiator().disconnect(&unit).unwrap_err();
+    assert!(matches!(&failed, IscsiError::Retryable(text) if text.contains("map in use (exit code 1)")), "{failed}");
+    assert_eq!(machine.calls(), "");
+    fs::remove_file(machine.path("bin/multipath")).unwrap();
+    let missing = machine.initiator().disconnect(&unit).unwrap_err();
+    assert!(matches!(&missing, IscsiError::NotReady(text) if text.contains("install multipath-tools")), "{missing}");
+    // The kernel removes a path when it is told to; here the script does.
+    let (base, program) = (machine.folder.path().display(), machine.path("bin/dmsetup"));
+    let script =
+        format!("#!/bin/sh\necho \"dmsetup $*\" >>{base}/calls\nrm -r {base}/sys/devices/host0/session*/target0:0:0\n");
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    machine.initiator().disconnect(&unit).unwrap();
+    let calls = machine.calls();
+    assert!(calls.starts_with("dmsetup remove mpatha\n"), "{calls}");
+    for session in ["-m session -r 1 -u", "-m session -r 2 -u"] {
+        assert!(calls.contains(session), "{calls}");
+    }
 }

@@ -66,7 +66,7 @@ pub(crate) fn run(places: &Places, step: &'static str, arguments: &[&str]) -> Re
     }
     let ran = program
         .run(RunBounds::new(DEADLINE, Overflow::Dropped { after: KEPT_BYTES }))
-        .map_err(|error| PortalError::Run(error.into()))?;
+        .map_err(|error| PortalError::Run(PROGRAM, error.into()))?;
     let RunEnd::Exited(status) = ran.end else { return Err(PortalError::Deadline(step, DEADLINE.as_secs())) };
     let said = String::from_utf8_lossy(&ran.stderr);
     let said: Vec<&str> = said.lines().map(|line| line.trim().trim_start_matches("iscsiadm: ")).collect();
