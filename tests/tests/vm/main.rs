@@ -12,8 +12,13 @@
 
 mod device_mapper;
 mod iscsi;
+mod iscsi_paths;
+mod iscsi_target;
 mod kit;
 mod nfs;
+mod nfs_dead_server;
+mod nfs_provisioning;
+mod nfs_server;
 mod older_kernel;
 mod power_loss;
 mod quotas;

@@ -1,18 +1,10 @@
 //! Shares of the kernel's own NFS server, in the same guest.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use volhost_tests::manifests::pod;
-use volhost_tests::vm::Guest;
 
 use crate::kit::Daemon;
+use crate::nfs_server::{EXPORTS, NFS, Server, inline};
 
-/// A guest has one NFS server: the tests that start and stop it run one after the other.
-static SERVER: Mutex<()> = Mutex::new(());
-
-const NFS: &str = "kubernetes.io~nfs";
-/// Where the exported folders are.
-const EXPORTS: &str = "/disk/exports";
 /// The case file of the conformance suite.
 const CASE: &str = include_str!("../../conformance/nfs.yaml");
 /// The cases that run in the guest.
@@ -24,62 +16,6 @@ const CASES: [&str; 6] = [
     "publish/crash-then-undo",
     "unpublish/gone",
 ];
-/// Some of the server's threads.
-const THREADS: u32 = 4;
-
-/// The guest with a running server.
-struct Server {
-    guest: Arc<Guest>,
-    _alone: MutexGuard<'static, ()>,
-}
-
-impl Server {
-    fn start() -> Self {
-        let guest = Guest::shared();
-        let alone = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
-        guest.run(&format!(
-            "printf '127.0.0.1 localhost nas\\n::1 localhost nas\\n' >/etc/hosts
-             mkdir -p {EXPORTS}/share /run/rpcbind
-             mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
-             pidof rpcbind >/dev/null || rpcbind -w
-             pidof rpc.mountd >/dev/null || rpc.mountd"
-        ));
-        let server = Self { guest, _alone: alone };
-        server.export("share");
-        server.serve("-V 3");
-        server
-    }
-
-    /// Serves all versions but those that are turned off.
-    fn serve(&self, versions: &str) {
-        self.guest.run(&format!(
-            "rpc.nfsd 0; rpc.nfsd -V 4.2 -V 4.1 -V 4.0 {versions} {THREADS}
-             # Nothing of an earlier server has to be reclaimed.
-             echo Y >/proc/fs/nfsd/v4_end_grace"
-        ));
-    }
-
-    /// Exports a folder of [`EXPORTS`] to everyone.
-    fn export(&self, folder: &str) {
-        self.guest.run(&format!("exportfs -o rw,no_root_squash,no_subtree_check '*:{EXPORTS}/{folder}'"));
-    }
-
-    fn stop(&self) {
-        self.guest.run("rpc.nfsd 0");
-    }
-
-    /// Starts a daemon with the plugins of these tests.
-    fn daemon(&self, name: &'static str) -> Daemon<'_> {
-        Daemon::start(&self.guest, name, &["empty-dir", "nfs"])
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.guest.try_run("rpc.nfsd 0");
-    }
-}
-
 /// A PersistentVolume of a folder of the share, and its claim, both of this name.
 fn claimed(name: &str, options: &str, server: &str) -> String {
     format!(
@@ -109,11 +45,6 @@ spec:
 /// The entry of a pod's volume for a claim.
 fn of_claim(name: &str) -> String {
     format!("name: {name}, persistentVolumeClaim: {{ claimName: {name} }}")
-}
-
-/// The entry of a pod's volume of the share.
-fn inline(name: &str, server: &str, more: &str) -> String {
-    format!("name: {name}, nfs: {{ server: '{server}', path: {EXPORTS}/share{more} }}")
 }
 
 /// The mount of a pod's volume, as `/proc/self/mountinfo` has it.

@@ -1,0 +1,125 @@
+//! A server that dies while many of its volumes are mounted, and what a mount costs.
+
+use volhost_tests::manifests::pod;
+
+use crate::kit::Daemon;
+use crate::nfs_server::{EXPORTS, NFS, Server, inline};
+
+/// Volumes of the server: in ten pods.
+const PODS: usize = 10;
+const VOLUMES_OF_A_POD: usize = 10;
+/// How many mounts are measured.
+const MOUNTS: usize = 20;
+
+/// Puts the pod with an emptyDir into the manifests, waits until it is ready, and returns what that
+/// took in milliseconds of the guest's clock, which counts instructions. The start of the programs
+/// `mv` and `volhost` is part of it.
+fn ready_after(daemon: &Daemon<'_>, server: &Server, name: &str) -> f64 {
+    let manifest = pod(name, &format!("uid-{name}"), &["name: scratch, emptyDir: {}"]);
+    let folder = daemon.folder();
+    let script = format!(
+        "cat >{folder}/{name}.yaml <<'END'\n{manifest}\nEND
+         begun=$(date +%s%N)
+         mv {folder}/{name}.yaml {folder}/manifests/
+         while [ ! -e {folder}/root/pods/uid-{name}/volumes/kubernetes.io~empty-dir/scratch ]; do :; done
+         echo $(($(date +%s%N) - begun))"
+    );
+    let nanoseconds: f64 = server.guest.run(&script).trim().parse().unwrap();
+    daemon.wait_mounted(&format!("default/{name}"));
+    daemon.remove(&format!("{name}.yaml"));
+    daemon.wait_unmounted(&format!("default/{name}"));
+    nanoseconds / 1e6
+}
+
+#[test]
+fn a_hundred_volumes_of_a_dead_server_delay_no_other_and_their_pods_can_be_deleted() {
+    let server = Server::start();
+    let guest = &server.guest;
+    let daemon = server.daemon("dead");
+    let healthy = ready_after(&daemon, &server, "before");
+    let names: Vec<String> = (0..PODS).map(|pod| format!("n{pod}")).collect();
+    let manifests: Vec<String> = names
+        .iter()
+        .map(|name| {
+            let volumes: Vec<String> =
+                (0..VOLUMES_OF_A_POD).map(|volume| inline(&format!("v{volume}"), "nas", "")).collect();
+            let volumes: Vec<&str> = volumes.iter().map(String::as_str).collect();
+            pod(name, &format!("uid-{name}"), &volumes)
+        })
+        .collect();
+    daemon.add("many.yaml", &manifests.join("\n---\n"));
+    for name in &names {
+        daemon.wait_mounted(&format!("default/{name}"));
+    }
+    assert_eq!(daemon.mounts().iter().filter(|mount| mount.contains(NFS)).count(), PODS * VOLUMES_OF_A_POD);
+
+    // A process uses one of them when the server dies.
+    let used = format!("{}/root/pods/uid-n0/volumes/{NFS}/v0", daemon.folder());
+    guest.run(&format!("cd {used}; setsid sleep 1000 >/dev/null 2>&1 </dev/null & echo $! >/run/nfs-user.pid"));
+    server.stop();
+    let mounted = ready_after(&daemon, &server, "while-mounted");
+    daemon.remove("many.yaml");
+    let unmounting = ready_after(&daemon, &server, "while-unmounted");
+    for name in names.iter().skip(1) {
+        daemon.wait_unmounted(&format!("default/{name}"));
+    }
+    daemon.wait_event(&["FailedUnmount", "default/n0", "v0"]);
+    let forced = daemon.volhost("force-unmount n0/v0");
+    assert!(forced.succeeded(), "{forced:?}");
+    daemon.wait_unmounted("default/n0");
+    guest.run("kill $(cat /run/nfs-user.pid)");
+    daemon.add("many.yaml", &manifests.join("\n---\n"));
+    daemon.wait_event(&["FailedMount", "default/n9", "port 2049"]);
+    let failing = ready_after(&daemon, &server, "while-failing");
+    println!(
+        "emptyDir is ready after {healthy:.1} ms without NFS; with {} volumes of a dead server after {mounted:.1} ms \
+         while they are mounted, {unmounting:.1} ms while they are unmounted, {failing:.1} ms while their mounts fail",
+        PODS * VOLUMES_OF_A_POD
+    );
+    daemon.remove("many.yaml");
+    for name in &names {
+        daemon.wait_unmounted(&format!("default/{name}"));
+    }
+    daemon.assert_clean();
+    daemon.kill();
+}
+
+#[test]
+fn shares_are_mounted_and_unmounted_again_and_again_beside_mount_nfs() {
+    let server = Server::start();
+    let guest = &server.guest;
+    let daemon = server.daemon("latency");
+    // Both keep the connection: another mount of the share exists.
+    daemon.add("keeper.yaml", &pod("keeper", "uid-keeper", &[&inline("share", "127.0.0.1", "")]));
+    daemon.wait_mounted("default/keeper");
+    let by_hand = guest.run(&format!(
+        "mkdir -p /run/by-hand; begun=$(date +%s%N)
+         for turn in $(seq {MOUNTS}); do
+             mount -t nfs -o vers=4.2 127.0.0.1:{EXPORTS}/share /run/by-hand; umount /run/by-hand
+         done
+         echo $((($(date +%s%N) - begun) / {MOUNTS}))"
+    ));
+    let volumes: Vec<String> = (0..MOUNTS).map(|at| inline(&format!("v{at}"), "127.0.0.1", "")).collect();
+    let volumes: Vec<&str> = volumes.iter().map(String::as_str).collect();
+    let manifest = pod("many", "uid-many", &volumes);
+    let folder = daemon.folder();
+    let by_volhost = guest.run(&format!(
+        "cat >{folder}/many.yaml <<'END'\n{manifest}\nEND
+         begun=$(date +%s%N)
+         mv {folder}/many.yaml {folder}/manifests/
+         /payload/volhost --socket /run/latency.sock wait pod default/many --timeout 150s
+         rm {folder}/manifests/many.yaml
+         /payload/volhost --socket /run/latency.sock wait pod default/many --for unmounted --timeout 150s
+         echo $((($(date +%s%N) - begun) / {MOUNTS}))"
+    ));
+    let milliseconds = |text: &str| text.trim().parse::<f64>().unwrap() / 1e6;
+    println!(
+        "a mount and unmount of NFS: {:.1} ms by mount.nfs and umount, {:.1} ms a volume by volhost",
+        milliseconds(&by_hand),
+        milliseconds(&by_volhost)
+    );
+    daemon.remove("keeper.yaml");
+    daemon.wait_unmounted("default/keeper");
+    daemon.assert_clean();
+    daemon.kill();
+}

@@ -1,0 +1,74 @@
+//! The NFS server of a guest: the kernel's own.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use volhost_tests::vm::Guest;
+
+use crate::kit::Daemon;
+
+/// A guest has one NFS server: the tests that start and stop it run one after the other.
+static SERVER: Mutex<()> = Mutex::new(());
+
+pub(crate) const NFS: &str = "kubernetes.io~nfs";
+/// Where the exported folders are.
+pub(crate) const EXPORTS: &str = "/disk/exports";
+/// Some of the server's threads.
+const THREADS: u32 = 4;
+
+/// The guest with a running server.
+pub(crate) struct Server {
+    pub(crate) guest: Arc<Guest>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let guest = Guest::shared();
+        let alone = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
+        guest.run(&format!(
+            "printf '127.0.0.1 localhost nas\\n::1 localhost nas\\n' >/etc/hosts
+             mkdir -p {EXPORTS}/share /run/rpcbind
+             mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
+             pidof rpcbind >/dev/null || rpcbind -w
+             pidof rpc.mountd >/dev/null || rpc.mountd"
+        ));
+        let server = Self { guest, _alone: alone };
+        server.export("share");
+        server.serve("-V 3");
+        server
+    }
+
+    /// Serves all versions but those that are turned off.
+    pub(crate) fn serve(&self, versions: &str) {
+        self.guest.run(&format!(
+            "rpc.nfsd 0; rpc.nfsd -V 4.2 -V 4.1 -V 4.0 {versions} {THREADS}
+             # Nothing of an earlier server has to be reclaimed.
+             echo Y >/proc/fs/nfsd/v4_end_grace"
+        ));
+    }
+
+    /// Exports a folder of [`EXPORTS`] to everyone.
+    pub(crate) fn export(&self, folder: &str) {
+        self.guest.run(&format!("exportfs -o rw,no_root_squash,no_subtree_check '*:{EXPORTS}/{folder}'"));
+    }
+
+    pub(crate) fn stop(&self) {
+        self.guest.run("rpc.nfsd 0");
+    }
+
+    /// Starts a daemon with the plugins of these tests.
+    pub(crate) fn daemon(&self, name: &'static str) -> Daemon<'_> {
+        Daemon::start(&self.guest, name, &["empty-dir", "nfs"])
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.guest.try_run("rpc.nfsd 0");
+    }
+}
+
+/// The entry of a pod's volume of the share.
+pub(crate) fn inline(name: &str, server: &str, more: &str) -> String {
+    format!("name: {name}, nfs: {{ server: '{server}', path: {EXPORTS}/share{more} }}")
+}
