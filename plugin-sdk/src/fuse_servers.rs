@@ -55,11 +55,13 @@ impl FuseServer {
     }
 
     /// Puts the path of a file with this content into a slot. The file is in memory, only the
-    /// server's user can read it, and it ends with the server.
+    /// server's user can read it, and it ends with the server. Where the grant has the slot in a
+    /// file of several (`files`), the content itself is put there, without the end of its line.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::Error::InvalidArgument) for a slot that the server does not have,
-    /// and for more than 1 MiB.
+    /// for more than 1 MiB, and for a slot in a file of several when the content is empty or more
+    /// than one line.
     pub fn set_secret(&self, slot: &str, content: &Content) -> Result<()> {
         self.0.set_secret(slot, content.handle()).map_err(backend::error_in)
     }
@@ -76,7 +78,8 @@ impl FuseServer {
 
     /// Starts the server, waits until it serves, and returns the mount, detached; its file-system
     /// type is `fuse.NAME`. With `read_only` nothing can be written. The server ends when no
-    /// process has the mount any more.
+    /// process has the mount any more, and [`MountTarget::detach`](crate::MountTarget::detach)
+    /// waits for that: then it has written out what was written to the volume.
     ///
     /// # Errors
     /// [`Precondition`](crate::Error::Precondition) for a slot that was not set and is needed, or

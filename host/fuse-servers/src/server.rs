@@ -28,6 +28,8 @@ pub(crate) struct ServerNames {
     pub(crate) id: String,
     /// In the grant.
     pub(crate) name: String,
+    /// The path of its program.
+    pub(crate) program: String,
 }
 
 /// A server that runs, or has ended.
@@ -46,7 +48,18 @@ pub(crate) struct Server {
 struct ServerState {
     output: VecDeque<u8>,
     /// How it ended, once it has.
-    ended: Option<String>,
+    ended: Option<ServerEnd>,
+    /// It was asked to end, or killed.
+    was_signalled: bool,
+}
+
+/// How a server has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServerEnd {
+    /// In words.
+    pub(crate) how: String,
+    /// With an exit code that is not 0, or by a signal. False where its exit code is not known.
+    pub(crate) is_failure: bool,
 }
 
 impl Server {
@@ -70,6 +83,10 @@ impl Server {
         &self.names.name
     }
 
+    pub(crate) fn program(&self) -> &str {
+        &self.names.program
+    }
+
     pub(crate) fn connection(&self) -> FuseConnection {
         self.connection
     }
@@ -80,7 +97,7 @@ impl Server {
 
     /// Reads its output until it has ended, and returns how it ended. Blocks as long as it lives.
     /// Callers of [`Self::wait`] wait on, until [`Self::set_ended`].
-    pub(crate) fn watch(&self, output: Option<OwnedFd>, child: Option<Child>) -> String {
+    pub(crate) fn watch(&self, output: Option<OwnedFd>, child: Option<Child>) -> ServerEnd {
         let mut watch = Ok(ProcessWatch::new(&self.process));
         if let Some(output) = output {
             watch = watch.and_then(|watch| watch.with_output(output, |bytes| self.keep(bytes)));
@@ -91,12 +108,12 @@ impl Server {
             // Before it is waited for, its id is its own: the rest of its group ends with it.
             child.kill();
         }
-        child.map(Child::wait).and_then(Result::ok).map_or("it ended".to_owned(), how_it_ended)
+        child.map(Child::wait).and_then(Result::ok).map_or_else(ServerEnd::unknown, ServerEnd::of)
     }
 
     /// It has ended so, and its record is gone.
-    pub(crate) fn set_ended(&self, how: String) {
-        self.state().ended = Some(how);
+    pub(crate) fn set_ended(&self, end: ServerEnd) {
+        self.state().ended = Some(end);
         self.changed.notify_all();
     }
 
@@ -122,8 +139,22 @@ impl Server {
     }
 
     /// How it ended; none while it runs.
-    pub(crate) fn ended(&self) -> Option<String> {
+    pub(crate) fn ended(&self) -> Option<ServerEnd> {
         self.state().ended.clone()
+    }
+
+    /// Returns why it cannot be relied on that it has written out what users wrote; none when it
+    /// ended by itself, without an error.
+    pub(crate) fn unclean_end(&self) -> Option<String> {
+        let state = self.state();
+        let end = state.ended.as_ref()?;
+        if state.was_signalled {
+            let after = self.bounds.stop.as_secs_f64();
+            return Some(format!(
+                "it did not end by itself within {after} s of its unmount (`stop-time` of the grant)"
+            ));
+        }
+        end.is_failure.then(|| end.how.clone())
     }
 
     /// Waits for its end, at most so long. Returns whether it has ended.
@@ -144,6 +175,7 @@ impl Server {
     /// Kills it with its group. Returns whether it has ended.
     pub(crate) fn kill(&self) -> bool {
         if self.ended().is_none() {
+            self.state().was_signalled = true;
             // The group's id is its own as long as it runs.
             self.process.kill_group();
         }
@@ -156,15 +188,24 @@ impl Server {
         if self.wait(self.bounds.stop) {
             return true;
         }
+        self.state().was_signalled = true;
         // It fails only when the server has ended since.
         let _ = self.process.signal(Signal::TERM);
         self.wait(TERM_TIMEOUT) || self.kill()
     }
 }
 
-fn how_it_ended(status: ExitStatus) -> String {
-    match status.code() {
-        Some(_) => format!("it ended with {}", describe(status)),
-        None => format!("it was ended by {}", describe(status)),
+impl ServerEnd {
+    fn of(status: ExitStatus) -> Self {
+        let how = match status.code() {
+            Some(_) => format!("it ended with {}", describe(status)),
+            None => format!("it was ended by {}", describe(status)),
+        };
+        Self { how, is_failure: !status.success() }
+    }
+
+    /// The kernel reports the exit code of a process to its parent alone, and this one was adopted.
+    fn unknown() -> Self {
+        Self { how: "it ended".to_owned(), is_failure: false }
     }
 }

@@ -14,7 +14,7 @@ use rustix::process::Pid;
 use tracing::warn;
 use volhost_kernel::{Directory, FuseConnection, Kernel};
 use volhost_process::{Child, Launcher, Process};
-use volhost_runtime::{FuseServerError, FuseServerStart, FuseServers, Served};
+use volhost_runtime::{FuseServerError, FuseServerStart, FuseServers, Served, SettledServer};
 
 use crate::record::{ServerRecord, ServerRecords, StartedAt};
 use crate::server::{Server, ServerNames};
@@ -54,13 +54,25 @@ pub(crate) struct Inner {
 #[derive(Default)]
 struct ServerTable {
     running: BTreeMap<String, Arc<Server>>,
-    ended: VecDeque<EndedServer>,
+    ended: VecDeque<RememberedEnd>,
     listener: Option<Arc<EndListener>>,
     /// The servers that ended before there was a listener.
     unreported: Vec<EndedServer>,
     /// Dropped with the last handle, which ends the threads of
     /// [`FuseServerProcesses::settle_every`].
     alive: Vec<Sender<Infallible>>,
+}
+
+impl ServerTable {
+    fn end_of(&self, id: &str) -> Option<&RememberedEnd> {
+        self.ended.iter().find(|end| end.server.id == id)
+    }
+}
+
+/// An end that is remembered.
+struct RememberedEnd {
+    server: EndedServer,
+    is_failure: bool,
 }
 
 impl fmt::Debug for Inner {
@@ -112,7 +124,11 @@ impl FuseServerProcesses {
     pub fn settle_all(&self) {
         let Ok(_alone) = self.0.settling.try_lock() else { return };
         let ids: Vec<String> = self.0.known().running.keys().cloned().collect();
-        ids.iter().for_each(|id| self.settle(id));
+        for id in ids {
+            if let SettledServer::Failed(why) = self.settle(&id) {
+                warn!(server = id, "{why}");
+            }
+        }
     }
 
     /// Settles all servers now, and at this interval from then on, on a thread of its own, which
@@ -165,7 +181,7 @@ impl FuseServers for FuseServerProcesses {
         if known.running.contains_key(id) {
             return Ok(());
         }
-        let why = known.ended.iter().find(|ended| ended.id == id).map(|ended| ended.why.clone());
+        let why = known.end_of(id).map(|end| end.server.why.clone());
         Err(FuseServerError::Failed(why.unwrap_or_else(|| format!("FUSE server {id} has ended"))))
     }
 
@@ -173,14 +189,34 @@ impl FuseServers for FuseServerProcesses {
         self.running() > 0
     }
 
-    fn settle(&self, id: &str) {
-        let Some(server) = self.0.known().running.get(id).cloned() else { return };
+    fn settle(&self, id: &str) -> SettledServer {
+        let server = {
+            let known = self.0.known();
+            match known.running.get(id) {
+                Some(server) => Arc::clone(server),
+                // It may have ended since the unmount, and not well.
+                None => {
+                    let failure = known.end_of(id).filter(|end| end.is_failure);
+                    return failure.map_or(SettledServer::Ended, |end| SettledServer::Failed(end.server.why.clone()));
+                }
+            }
+        };
         match self.0.kernel.is_mounted_anywhere(server.connection()) {
-            Ok(false) if server.end() => {}
-            Ok(false) => warn!(server = id, "a FUSE server without a mount does not end: it is stuck in the kernel"),
-            Ok(true) => {}
-            Err(error) => warn!(%error, server = id, "the mounts of a FUSE server cannot be found; it runs on"),
+            Ok(false) => {}
+            Ok(true) => return SettledServer::Runs,
+            Err(error) => {
+                warn!(%error, server = id, "the mounts of a FUSE server cannot be found; it runs on");
+                return SettledServer::Runs;
+            }
         }
+        let why = if server.end() {
+            server.unclean_end()
+        } else {
+            Some("without a mount it does not end: it is stuck in the kernel".to_owned())
+        };
+        why.map_or(SettledServer::Ended, |why| {
+            SettledServer::Failed(describe_end(server.name(), server.program(), &why, &server.last_output()))
+        })
     }
 }
 
@@ -209,7 +245,6 @@ impl Inner {
         self: &Arc<Self>,
         server: Arc<Server>,
         (output, child): (Option<OwnedFd>, Option<Child>),
-        program: String,
         at_its_end: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
         self.known().running.insert(server.id().to_owned(), Arc::clone(&server));
@@ -217,11 +252,11 @@ impl Inner {
         let watched = Arc::clone(&server);
         let thread = std::thread::Builder::new().name("FUSE server watch".into()).stack_size(STACK_BYTES);
         let started = thread.spawn(move || {
-            let how = watched.watch(output, child);
-            let why = describe_end(watched.name(), &program, &how, &watched.last_output());
+            let end = watched.watch(output, child);
+            let why = describe_end(watched.name(), watched.program(), &end.how, &watched.last_output());
             let ended = EndedServer { id: watched.id().to_owned(), name: watched.name().to_owned(), why };
-            let listener = inner.note_end(&ended);
-            watched.set_ended(how);
+            let listener = inner.note_end(&ended, end.is_failure);
+            watched.set_ended(end);
             at_its_end();
             if let Some(listener) = listener {
                 listener(ended);
@@ -235,14 +270,14 @@ impl Inner {
     }
 
     /// Records the end of a server. Returns the listener, if there is one.
-    fn note_end(&self, ended: &EndedServer) -> Option<Arc<EndListener>> {
+    fn note_end(&self, ended: &EndedServer, is_failure: bool) -> Option<Arc<EndListener>> {
         self.records.remove(&ended.id);
         let mut known = self.known();
         known.running.remove(&ended.id);
         if known.ended.len() >= REMEMBERED {
             known.ended.pop_front();
         }
-        known.ended.push_back(ended.clone());
+        known.ended.push_back(RememberedEnd { server: ended.clone(), is_failure });
         if known.listener.is_none() {
             known.unreported.push(ended.clone());
         }
@@ -257,16 +292,16 @@ impl Inner {
         let is_same = pid.is_some_and(|pid| StartedAt::of(pid) == record.process);
         match process {
             Some(process) if is_same => {
-                let names = ServerNames { id: record.id.clone(), name: record.name };
+                let names = ServerNames { id: record.id.clone(), name: record.name, program: record.program };
                 let server = Server::new(names, connection, record.bounds, Arc::new(process), Vec::new());
-                if let Err(error) = self.add(Arc::new(server), (None, None), record.program, || ()) {
+                if let Err(error) = self.add(Arc::new(server), (None, None), || ()) {
                     warn!(%error, server = record.id, "a FUSE server cannot be watched");
                 }
             }
             _ => {
                 let why = describe_end(&record.name, &record.program, "it ended while volhost did not run", "");
                 let ended = EndedServer { id: record.id, name: record.name, why };
-                if let Some(listener) = self.note_end(&ended) {
+                if let Some(listener) = self.note_end(&ended, false) {
                     listener(ended);
                 }
             }

@@ -87,7 +87,7 @@ impl Inner {
             server.kill();
         }
         let why = match (report, server.ended()) {
-            (Some(_), Some(how)) => format!("{how} and does not serve; it must stay in the foreground"),
+            (Some(_), Some(end)) => format!("{} and does not serve; it must stay in the foreground", end.how),
             _ => format!("it did not serve within {} s", bounds.start.as_secs_f64()),
         };
         Err(FuseServerError::Failed(describe_end(&name, &program, &why, &server.last_output())))
@@ -106,15 +106,11 @@ impl Inner {
         let (reader, writer) = output_pipe().map_err(|error| failed("its error output", &error))?;
         let mut program =
             self.launcher.program().with_own_group().with_outputs(Arc::new(writer)).with_descriptor(Arc::new(device));
-        let mut secrets = Vec::new();
         for descriptor in start.descriptors {
             let descriptor = match descriptor {
                 FuseServerDescriptor::Source(descriptor) => descriptor,
-                FuseServerDescriptor::Secret(bytes) => {
-                    let file = secret::file_of(&bytes, start.rights.user, start.rights.group);
-                    secrets.push(bytes);
-                    file.map_err(|error| failed("a secret", &error))?
-                }
+                FuseServerDescriptor::Secret(bytes) => secret::file_of(&bytes, start.rights.user, start.rights.group)
+                    .map_err(|error| failed("a secret", &error))?,
             };
             program = program.with_descriptor(Arc::new(descriptor));
         }
@@ -152,11 +148,11 @@ impl Inner {
         if let Err(error) = written {
             return Err(abandon(child, "writing to the launcher", &error));
         }
-        let names = ServerNames { id: id.to_owned(), name: name.clone() };
+        let names = ServerNames { id: id.to_owned(), name: name.clone(), program: path.clone() };
         let process = Arc::clone(child.process());
-        let server = Arc::new(Server::new(names, connection, start.bounds, process, secrets));
+        let server = Arc::new(Server::new(names, connection, start.bounds, process, start.secrets));
         let at_its_end = move || drop(reports.send(StartReport::Ended));
-        self.add(Arc::clone(&server), (Some(reader), Some(child)), path.clone(), at_its_end)
+        self.add(Arc::clone(&server), (Some(reader), Some(child)), at_its_end)
             .map_err(|error| failed("a thread that watches it", &error))?;
         Ok(server)
     }

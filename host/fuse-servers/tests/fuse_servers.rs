@@ -22,7 +22,7 @@ use volhost_kernel::{Detach, Directory, FuseMounts, Kernel, LinuxKernel};
 use volhost_process::{Launcher, linux_kernel};
 use volhost_runtime::{
     FuseServerArgument, FuseServerBounds, FuseServerDescriptor, FuseServerError, FuseServerPart, FuseServerRights,
-    FuseServerStart, FuseServers, Served,
+    FuseServerStart, FuseServers, Served, SettledServer,
 };
 
 /// Longer than anything takes on a machine that has much else to do.
@@ -71,6 +71,7 @@ fn start(program: &str, arguments: Vec<FuseServerArgument>) -> FuseServerStart {
         rights: FuseServerRights { user: 65534, group: 65534, ..FuseServerRights::default() },
         bounds: FuseServerBounds { start: TIMEOUT, stop: TIMEOUT },
         descriptors: Vec::new(),
+        secrets: Vec::new(),
         default_permissions: true,
         read_only: false,
         label: None,
@@ -138,6 +139,31 @@ impl Site {
         let record = fs::read_dir(self.at("records")).unwrap().next().unwrap().unwrap().path();
         let record: serde_json::Value = serde_json::from_str(&fs::read_to_string(record).unwrap()).unwrap();
         Pid::from_raw(record["process"]["pid"].as_i64().unwrap().try_into().unwrap()).unwrap()
+    }
+
+    /// Serves, unmounts, and settles once no process has the mount any more.
+    fn end_of(&self, start: FuseServerStart) -> SettledServer {
+        let served = self.servers.serve(start).unwrap();
+        let id = served.id.clone();
+        self.attach(served);
+        self.detach();
+        loop {
+            match self.servers.settle(&id) {
+                // A child that another test starts has the mount open, until its program runs.
+                SettledServer::Runs => std::thread::yield_now(),
+                settled => return settled,
+            }
+        }
+    }
+
+    /// The server of [`Self::cow`], by a shell that does something else after it.
+    fn cow_and_then(&self, script: &str) -> FuseServerStart {
+        let mut start = self.cow();
+        let words = std::mem::take(&mut start.arguments);
+        start.arguments = vec![text("-c"), text(&format!("{COW} \"$@\"; {script}")), text("sh")];
+        start.arguments.extend(words);
+        start.program = "/bin/sh".into();
+        start
     }
 
     fn refused(&self, start: FuseServerStart) -> String {
@@ -295,10 +321,12 @@ fn a_secret_reaches_the_server_and_no_message() {
         let script = "cat \"$1\" >&2; stat -L -c ' %a %u' \"$1\" >&2; cat \"$1\" | wc -c >&2; exit 1";
         let secret = FuseServerArgument(vec![FuseServerPart::Descriptor(1)]);
         let mut start = start("/bin/sh", vec![text("-c"), text(script), text("sh"), secret]);
-        start.descriptors = vec![FuseServerDescriptor::Secret(b"hunter2hunter2"[..].into())];
+        // A part of a file of the host's, as a password in a configuration.
+        start.descriptors = vec![FuseServerDescriptor::Secret(b"pw=hunter2hunter2"[..].into())];
+        start.secrets = vec![b"hunter2hunter2"[..].into()];
         let message = site.refused(start);
         assert!(message.contains("(secret)") && !message.contains("hunter2"), "{message}");
-        assert!(message.contains("400 65534") && message.contains("14"), "{message}");
+        assert!(message.contains("400 65534") && message.contains("17"), "{message}");
     });
 }
 
@@ -387,6 +415,33 @@ fn the_next_run_adopts_the_servers_that_run_and_reports_those_that_do_not() {
         assert_eq!(endings.recv_timeout(TIMEOUT).unwrap(), id);
         assert_eq!(later.running(), 0);
         site.detach();
+    });
+}
+
+#[test]
+fn settling_waits_until_the_server_has_written_out_what_it_has() {
+    in_private(|site| {
+        let out = site.at("upper/late");
+        let late = format!("sleep 1; echo late >{}", out.display());
+        assert_eq!(site.end_of(site.cow_and_then(&late)), SettledServer::Ended);
+        assert_eq!(fs::read_to_string(out).unwrap(), "late\n");
+        site.is_clean();
+    });
+}
+
+#[test]
+fn a_server_that_ends_with_an_error_or_not_by_itself_may_have_lost_what_was_written() {
+    in_private(|site| {
+        let SettledServer::Failed(why) = site.end_of(site.cow_and_then("echo no space left >&2; exit 5")) else {
+            panic!("its error is not reported");
+        };
+        assert!(why.contains("FUSE server test (/bin/sh)") && why.contains("exit code 5"), "{why}");
+        assert!(why.contains("it said: ") && why.ends_with("no space left"), "{why}");
+        let bounds = FuseServerBounds { start: TIMEOUT, stop: Duration::from_millis(100) };
+        let slow = FuseServerStart { bounds, ..site.cow_and_then("sleep 1000") };
+        let SettledServer::Failed(why) = site.end_of(slow) else { panic!("it was not killed") };
+        assert!(why.contains("did not end by itself within 0.1 s of its unmount"), "{why}");
+        site.is_clean();
     });
 }
 

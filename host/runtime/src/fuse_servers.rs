@@ -31,6 +31,8 @@ pub struct FuseServerStart {
     pub bounds: FuseServerBounds,
     /// What it gets besides the connection, by number from 1 on ([`FuseServerPart::Descriptor`]).
     pub descriptors: Vec<FuseServerDescriptor>,
+    /// The secrets in them, each by itself: no message repeats one.
+    pub secrets: Vec<Bytes>,
     /// The kernel checks accesses against the modes that the server reports.
     pub default_permissions: bool,
     /// Nothing can be written.
@@ -103,6 +105,18 @@ pub struct Served {
     pub id: String,
 }
 
+/// What has become of a server whose file system was unmounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SettledServer {
+    /// It has ended by itself: what it had to write out is written. So has one that is not known.
+    Ended,
+    /// Its file system is mounted elsewhere, or the kernel does not say: it runs on.
+    Runs,
+    /// It did not end by itself, or ended with an error: what users wrote may be lost. The text
+    /// names the server, and has the last of its output.
+    Failed(String),
+}
+
 /// Why there is no file system. The text is for the person who reads the pod's events.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FuseServerError {
@@ -129,8 +143,9 @@ pub trait FuseServers: Send + Sync + fmt::Debug {
     fn still_serves(&self, id: &str) -> Result<(), FuseServerError>;
 
     /// Ends the server of this name if its file system is not mounted any more: waits for it as
-    /// long as the grant says, and kills it then. One that is not known has ended.
-    fn settle(&self, id: &str);
+    /// long as the grant says, and kills it then.
+    fn settle(&self, id: &str) -> SettledServer;
+
     /// Returns whether a server runs.
     fn has_servers(&self) -> bool;
 }
@@ -148,7 +163,9 @@ impl FuseServers for NoFuseServers {
         Ok(())
     }
 
-    fn settle(&self, _: &str) {}
+    fn settle(&self, _: &str) -> SettledServer {
+        SettledServer::Ended
+    }
 
     fn has_servers(&self) -> bool {
         false
@@ -180,6 +197,9 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        self.ids.iter().for_each(|id| self.servers.settle(id));
+        for id in &self.ids {
+            // Nothing was written: no pod has seen these.
+            self.servers.settle(id);
+        }
     }
 }

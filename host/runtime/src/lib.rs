@@ -104,7 +104,7 @@ pub use error::{
 };
 pub use fuse_servers::{
     FuseServerArgument, FuseServerBounds, FuseServerDescriptor, FuseServerError, FuseServerPart, FuseServerRights,
-    FuseServerStart, FuseServers, NoFuseServers, Served,
+    FuseServerStart, FuseServers, NoFuseServers, Served, SettledServer,
 };
 pub use grant_bindings::{GrantBindings, NoBindings};
 pub use grants::{

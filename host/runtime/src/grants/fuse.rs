@@ -24,6 +24,10 @@ pub(crate) enum FuseGrantError {
     MountSlots(usize),
     #[error("values: the arguments have no slot {{{0}}}")]
     NoSlot(String),
+    #[error("files: the arguments have no slot {{{0}}} that would get the path of this file")]
+    NoFileSlot(String),
+    #[error("files.{file}: {{{slot}}} is the connection or a file; a file is written from other slots")]
+    FileInFile { file: String, slot: String },
     #[error("capabilities: only a FUSE server that is root (`user = 0`) keeps rights of root's")]
     Capabilities,
     #[error("{0:?} has a brace without its other one")]
@@ -59,6 +63,9 @@ const STOP: Duration = Duration::from_secs(10);
 /// arguments = ["-f", "{server}:{path}", "{mount}", ["-p", "{port}"]]
 /// # What the plugin may put into a slot as a text: `*` is anything but `/`, `**` anything. A slot that is not named takes none.
 /// values = { server = ["*.files.example.com"], path = ["/exports/**"], port = ["*"] }
+/// # Optional: files in memory that the host writes for it, by the slot in the arguments that gets their path: here `{login}`
+/// # would be one. A slot in such a file takes a secret of one line, or a text like any other slot.
+/// files = {}
 /// # Optional: its environment, its user (nobody) and group (of the same number), and, for root, the rights that it keeps.
 /// environment = { LANG = "C" }
 /// user = 65534
@@ -80,6 +87,8 @@ pub(crate) struct FuseServer {
     arguments: Vec<ArgumentWords>,
     #[serde(default)]
     values: BTreeMap<String, BTreeSet<Pattern>>,
+    #[serde(default)]
+    files: BTreeMap<String, Word>,
     #[serde(default)]
     environment: BTreeMap<VariableName, Plain>,
     user: Option<u32>,
@@ -111,7 +120,7 @@ enum ArgumentWords {
     Together(Vec<Word>),
 }
 
-/// A word of a command line with its slots.
+/// A word of a command line, or the text of a file, with its slots.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Word(pub(crate) Vec<WordPart>);
@@ -194,15 +203,30 @@ impl FuseServer {
         })
     }
 
-    /// The slots of the command line.
+    /// The slots that a plugin fills in: of the command line, and of the files.
     pub(crate) fn slots(&self) -> BTreeSet<&str> {
-        let words = self.command_line().flat_map(|(words, _)| words);
-        let parts = words.flat_map(|word| &word.0);
-        let slots = parts.filter_map(|part| match part {
-            WordPart::Slot(slot) if slot != MOUNT_SLOT => Some(slot.as_str()),
-            _ => None,
-        });
-        slots.collect()
+        let of_files = self.files.values().flat_map(Word::slots);
+        let of_arguments = self.argument_slots().filter(|slot| !self.files.contains_key(*slot));
+        of_arguments.chain(of_files).filter(|slot| *slot != MOUNT_SLOT).collect()
+    }
+
+    fn argument_slots(&self) -> impl Iterator<Item = &str> {
+        self.command_line().flat_map(|(words, _)| words).flat_map(Word::slots)
+    }
+
+    /// Returns whether the command line itself has the slot.
+    pub(crate) fn is_in_the_arguments(&self, slot: &str) -> bool {
+        self.argument_slots().any(|of_arguments| of_arguments == slot)
+    }
+
+    /// The files that the host writes for it, by the slots that get their paths.
+    pub(crate) fn files(&self) -> &BTreeMap<String, Word> {
+        &self.files
+    }
+
+    /// Returns whether what is in the slot becomes a part of a file.
+    pub(crate) fn is_in_a_file(&self, slot: &str) -> bool {
+        self.files.values().flat_map(Word::slots).any(|of_file| of_file == slot)
     }
 
     /// Returns whether the slot may contain this text.
@@ -211,10 +235,17 @@ impl FuseServer {
     }
 
     fn check(&self) -> Result<(), FuseGrantError> {
-        let parts = || self.command_line().flat_map(|(words, _)| words).flat_map(|word| &word.0);
-        let mounts = parts().filter(|part| **part == WordPart::Slot(MOUNT_SLOT.to_owned())).count();
+        let mounts = self.argument_slots().filter(|slot| *slot == MOUNT_SLOT).count();
         if mounts != 1 {
             return Err(FuseGrantError::MountSlots(mounts));
+        }
+        for (file, text) in &self.files {
+            if file == MOUNT_SLOT || !self.argument_slots().any(|slot| slot == file) {
+                return Err(FuseGrantError::NoFileSlot(file.clone()));
+            }
+            if let Some(slot) = text.slots().find(|slot| *slot == MOUNT_SLOT || self.files.contains_key(*slot)) {
+                return Err(FuseGrantError::FileInFile { file: file.clone(), slot: slot.to_owned() });
+            }
         }
         let slots = self.slots();
         if let Some(other) = self.values.keys().find(|slot| !slots.contains(slot.as_str())) {
@@ -246,6 +277,15 @@ fn matches(pattern: &str, text: &str) -> bool {
             pattern.zip(text).is_some_and(|(pattern, text)| matches(pattern, text))
         }
         _ => false,
+    }
+}
+
+impl Word {
+    fn slots(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|part| match part {
+            WordPart::Slot(slot) => Some(slot.as_str()),
+            WordPart::Text(_) => None,
+        })
     }
 }
 
@@ -365,12 +405,20 @@ mod tests {
         assert_eq!(server.slots().into_iter().collect::<Vec<_>>(), ["one", "port", "two"]);
         assert_eq!((server.rights().user, server.rights().capabilities), (65534, 0));
         assert!(!server.allows("one", "x"), "a slot that is not named takes no text");
+        let read = table(&format!("{whole}files = {{ two = \"user={{name}}\\n\" }}\n")).unwrap();
+        let server = read.0.get("h").unwrap();
+        assert_eq!(server.slots().into_iter().collect::<Vec<_>>(), ["name", "one", "port"]);
+        assert!(server.is_in_a_file("name") && !server.is_in_a_file("one"));
         for (more, words) in [
             ("user = 1000\ncapabilities = [\"chown\"]", "only a FUSE server that is root"),
             ("capabilities = [\"sys-admin\"]", "unknown variant"),
             ("values = { three = [\"*\"] }", "no slot {three}"),
             ("environment = { LD_PRELOAD = \"x\" }", "no variable for a FUSE server"),
             ("memory = \"none\"", "none"),
+            ("files = { login = \"{one}\" }", "no slot {login}"),
+            ("files = { mount = \"{one}\" }", "no slot {mount}"),
+            ("files = { one = \"{two}\", two = \"\" }", "files.one: {two} is the connection or a file"),
+            ("files = { one = \"{mount}\" }", "files.one: {mount} is the connection or a file"),
             ("users = 3", "unknown field"),
         ] {
             let error = table(&format!("{whole}{more}\n")).unwrap_err();

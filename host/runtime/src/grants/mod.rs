@@ -19,7 +19,7 @@ use crate::abi::GRANTABLE_INTERFACES;
 use crate::settings::{PluginSettings, Values};
 
 use fuse::FuseServersTable;
-pub(crate) use fuse::{FuseServer, MOUNT_SLOT, WordPart};
+pub(crate) use fuse::{FuseServer, MOUNT_SLOT, Word, WordPart};
 pub(crate) use reach::{MountNotGranted, Reach};
 use servers::{Portals, Servers};
 pub use shipped::{NotShipped, SHIPPED_LIST, ShippedListError, ShippedPlugins};

@@ -10,7 +10,8 @@ use crate::text::reason;
 const MESSAGE_BYTES: usize = 1024;
 
 impl State {
-    fn emit(&mut self, kind: EventKind, word: &str, message: &str) -> wasmtime::Result<()> {
+    /// Emits an event about the volume of the call.
+    pub(super) fn emit(&mut self, kind: EventKind, word: &str, message: &str) -> wasmtime::Result<()> {
         self.count()?;
         if self.may_emit() {
             self.call.sink().event(kind, &reason(word), &self.shown(message, MESSAGE_BYTES));

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use volhost_kernel::SourceKind;
+use volhost_model::objects::Bytes;
 use wasmtime::component::Resource;
 
 use super::State;
@@ -13,7 +14,7 @@ use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::fuse_servers::{Host, HostFuseServer};
 use crate::bindings::volhost::plugin::types;
 use crate::fuse_servers::{FuseServerArgument, FuseServerDescriptor, FuseServerError, FuseServerPart, FuseServerStart};
-use crate::grants::{FuseServer, MOUNT_SLOT, WordPart};
+use crate::grants::{FuseServer, MOUNT_SLOT, Word, WordPart};
 use crate::handles::{Content, DetachedMount, Filling, FuseServerHandle, MountSource};
 use crate::text::tame;
 
@@ -92,24 +93,57 @@ fn used_up(name: &str) -> HostError {
     HostError::Plugin(types::Error::Precondition(format!("FUSE server {name} was started already; open it again")))
 }
 
-/// The command line with its slots filled in, and what they need.
-fn command_line(
-    name: &str,
-    granted: &FuseServer,
-    slots: BTreeMap<String, Filling>,
-) -> Result<(Vec<FuseServerArgument>, Vec<FuseServerDescriptor>), HostError> {
+/// A command line with its slots filled in, and what they need.
+struct FilledIn {
+    arguments: Vec<FuseServerArgument>,
+    descriptors: Vec<FuseServerDescriptor>,
+    secrets: Vec<Bytes>,
+}
+
+/// The text of a file with its slots filled in; the slot that was not, if one was not.
+fn file_of<'a>(text: &'a Word, slots: &BTreeMap<String, Filling>) -> Result<Vec<u8>, &'a str> {
+    let mut bytes = Vec::new();
+    for part in &text.0 {
+        match part {
+            WordPart::Text(text) => bytes.extend(text.as_bytes()),
+            WordPart::Slot(slot) => match slots.get(slot) {
+                Some(Filling::Text(text)) => bytes.extend(text.as_bytes()),
+                Some(Filling::Descriptor(FuseServerDescriptor::Secret(line))) => bytes.extend(&**line),
+                // `set-source` refuses a folder for it.
+                Some(Filling::Descriptor(FuseServerDescriptor::Source(_))) | None => return Err(slot),
+            },
+        }
+    }
+    Ok(bytes)
+}
+
+fn command_line(name: &str, granted: &FuseServer, slots: BTreeMap<String, Filling>) -> Result<FilledIn, HostError> {
     let mut descriptors = Vec::new();
-    let mut parts: BTreeMap<String, FuseServerPart> =
-        BTreeMap::from([(MOUNT_SLOT.to_owned(), FuseServerPart::Descriptor(0))]);
-    for (slot, filling) in slots {
+    let mut secrets = Vec::new();
+    let mut parts: BTreeMap<&str, Result<FuseServerPart, &str>> =
+        BTreeMap::from([(MOUNT_SLOT, Ok(FuseServerPart::Descriptor(0)))]);
+    for (file, text) in granted.files() {
+        let part = file_of(text, &slots).map(|bytes| {
+            descriptors.push(FuseServerDescriptor::Secret(bytes.into()));
+            FuseServerPart::Descriptor(descriptors.len())
+        });
+        parts.insert(file, part);
+    }
+    let names: Vec<String> = slots.keys().cloned().collect();
+    for (slot, filling) in names.iter().zip(slots.into_values()) {
+        if let Filling::Descriptor(FuseServerDescriptor::Secret(bytes)) = &filling {
+            secrets.push(bytes.clone());
+        }
         let part = match filling {
             Filling::Text(text) => FuseServerPart::Text(text),
+            // A server gets nothing that its command line does not name.
+            Filling::Descriptor(_) if !granted.is_in_the_arguments(slot) => continue,
             Filling::Descriptor(descriptor) => {
                 descriptors.push(descriptor);
                 FuseServerPart::Descriptor(descriptors.len())
             }
         };
-        parts.insert(slot, part);
+        parts.insert(slot, Ok(part));
     }
     let mut arguments = Vec::new();
     for (words, needed) in granted.command_line() {
@@ -120,9 +154,10 @@ fn command_line(
             for part in &word.0 {
                 match part {
                     WordPart::Text(text) => argument.push(FuseServerPart::Text(text.clone())),
-                    WordPart::Slot(slot) => match parts.get(slot) {
-                        Some(part) => argument.push(part.clone()),
-                        None => missing = Some(slot),
+                    WordPart::Slot(slot) => match parts.get(slot.as_str()) {
+                        Some(Ok(part)) => argument.push(part.clone()),
+                        Some(Err(of_file)) => missing = Some(*of_file),
+                        None => missing = Some(slot.as_str()),
                     },
                 }
             }
@@ -137,7 +172,16 @@ fn command_line(
             Some(_) => {}
         }
     }
-    Ok((arguments, descriptors))
+    Ok(FilledIn { arguments, descriptors, secrets })
+}
+
+/// A secret without the end of its line, for a file of several; none when it is more than a line,
+/// or nothing: it could be another entry of the file, or take away the meaning of one.
+fn line_of(secret: &Bytes) -> Option<Bytes> {
+    let text = std::str::from_utf8(secret).ok()?;
+    let line = text.strip_suffix('\n').map_or(text, |line| line.strip_suffix('\r').unwrap_or(line));
+    let is_line = !line.trim().is_empty() && !line.chars().any(char::is_control);
+    is_line.then(|| line.as_bytes().into())
 }
 
 impl Host for State {
@@ -181,6 +225,17 @@ impl HostFuseServer for State {
                 "slot {slot}: the content is longer than {SECRET_BYTES} bytes, which a FUSE server does not get"
             )));
         }
+        let name = self.table.get(&server)?.name.clone();
+        let bytes = if self.granted_server(&name)?.is_in_a_file(&slot) {
+            line_of(&bytes).ok_or_else(|| {
+                let slot = tame(&slot, SHOWN_BYTES);
+                invalid(format!(
+                    "slot {slot} of FUSE server {name}: the secret must be one line of text, and not empty"
+                ))
+            })?
+        } else {
+            bytes
+        };
         self.fill(&server, slot, Filling::Descriptor(FuseServerDescriptor::Secret(bytes)))
     }
 
@@ -195,6 +250,11 @@ impl HostFuseServer for State {
         let kind = source.source.kind();
         if source.read_only {
             return Err(denied("what may only be read cannot be given to a FUSE server".to_owned()));
+        }
+        let name = &self.table.get(&server)?.name;
+        if self.granted_server(name)?.is_in_a_file(&slot) {
+            let slot = tame(&slot, SHOWN_BYTES);
+            return Err(invalid(format!("slot {slot} of FUSE server {name} is in a file, and takes no path")));
         }
         if !matches!(kind, SourceKind::Directory | SourceKind::File) {
             return Err(invalid(format!("a FUSE server gets a folder or a file, and no {kind}")));
@@ -214,7 +274,7 @@ impl HostFuseServer for State {
         self.change(what, |state| {
             let slots = state.table.get_mut(&server)?.slots.take().ok_or_else(|| used_up(&name))?;
             let granted = state.granted_server(&name)?;
-            let (arguments, descriptors) = command_line(&name, granted, slots)?;
+            let FilledIn { arguments, descriptors, secrets } = command_line(&name, granted, slots)?;
             let start = FuseServerStart {
                 program: granted.program(),
                 arguments,
@@ -222,6 +282,7 @@ impl HostFuseServer for State {
                 rights: granted.rights(),
                 bounds: granted.bounds(),
                 descriptors,
+                secrets,
                 default_permissions: granted.default_permissions(),
                 read_only,
                 label: state.selinux_label.clone(),
@@ -240,7 +301,20 @@ impl HostFuseServer for State {
 
 #[cfg(test)]
 mod tests {
-    use super::unfit;
+    use super::{Bytes, line_of, unfit};
+
+    #[test]
+    fn a_secret_in_a_file_is_one_line() {
+        let line =
+            |text: &str| line_of(&Bytes::from(text.as_bytes())).map(|line| String::from_utf8(line.to_vec()).unwrap());
+        for (good, line_of_it) in [("a", "a"), ("a b=c\n", "a b=c"), ("a\r\n", "a"), ("é", "é")] {
+            assert_eq!(line(good).as_deref(), Some(line_of_it));
+        }
+        for bad in ["", "\n", " ", "a\nb", "a\n\n", "a\0", "a\rb", "\u{1b}[2J", "a\nsource_profile = x\n"] {
+            assert_eq!(line(bad), None, "{bad:?}");
+        }
+        assert_eq!(line_of(&Bytes::from(&[0xff, 0xfe][..])), None);
+    }
 
     #[test]
     fn what_could_be_more_than_a_value_is_kept_out() {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use volhost_kernel::{Detach, Entry, ErrorKind, KernelError, OwnershipPolicy, OwnershipProgress, OwnershipRequest};
 use volhost_model::FsGroupChangePolicy;
+use volhost_model::view::EventKind;
 use wasmtime::component::Resource;
 
 use super::State;
@@ -18,6 +19,7 @@ use crate::bindings::volhost::plugin::mounts::{
 };
 use crate::bindings::volhost::plugin::types;
 use crate::call_error::PluginError;
+use crate::fuse_servers::SettledServer;
 use crate::handles::{DetachedMount, MountSource, MountTarget, PodHandle};
 use crate::private::{FolderKind, PrivateFolder};
 
@@ -32,6 +34,8 @@ pub(super) fn dropped<T: 'static>(state: &mut State, handle: Resource<T>) -> was
 
 /// The prefix of the types of FUSE file systems.
 const FUSE: &str = "fuse.";
+/// The reason of the event when a FUSE server did not end by itself after the unmount.
+const LOST_WRITES: &str = "PossiblyLostWrites";
 
 impl Host for State {}
 
@@ -231,7 +235,11 @@ impl HostMountTarget for State {
             let mounted = if has_servers { state.kernel.mount_at(&target.parent, &target.name)? } else { None };
             state.kernel.detach(&target.parent, &target.name, Detach::Normal)?;
             if let Some(mount) = mounted.filter(|mount| mount.fs_type.starts_with(FUSE)) {
-                state.call.environment().fuse_servers().settle(&mount.source.to_string_lossy());
+                let servers = Arc::clone(state.call.environment().fuse_servers());
+                if let SettledServer::Failed(why) = servers.settle(&mount.source.to_string_lossy()) {
+                    let text = format!("what was written to the volume last may be lost: {why}");
+                    state.emit(EventKind::Warning, LOST_WRITES, &text)?;
+                }
             }
             Ok(())
         })
