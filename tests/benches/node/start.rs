@@ -17,7 +17,7 @@ const COLD: usize = 5;
 const WARM: usize = 20;
 
 /// The plugins that `make plugins` has built.
-const PLUGINS: [&str; 15] = [
+const PLUGINS: [&str; 18] = [
     "config-map",
     "csi",
     "downward-api",
@@ -25,6 +25,7 @@ const PLUGINS: [&str; 15] = [
     "flex-volume",
     "git-repo",
     "host-path",
+    "image",
     "image-file",
     "iscsi",
     "local",
@@ -32,7 +33,9 @@ const PLUGINS: [&str; 15] = [
     "nfs",
     "overlay",
     "projected",
+    "s3",
     "secret",
+    "sshfs",
 ];
 
 /// A start to the first answer.

@@ -52,6 +52,20 @@ enum Takes {
     Interface,
     /// The number of a unit, at most 255.
     Lun,
+    /// A user of a server.
+    User,
+    /// The number of a port, as a text.
+    PortText,
+    /// The number of a user or group, as a text.
+    IdText,
+    /// The name of a bucket.
+    Bucket,
+    /// The beginning of the keys of objects.
+    Prefix,
+    /// The URL of a server.
+    Endpoint,
+    /// The name of a region.
+    Region,
     /// A file's name.
     FileName,
     /// A path below a granted folder, or an absolute one.
@@ -153,6 +167,29 @@ impl Takes {
             ],
             Interface => &["-I", "..", "../default", "a/b", "a b", "a,b", "a\nb", "a\0b", "'a'", &long],
             Lun => return vec![json!(-1), json!(256), json!(1_u64 << 33), json!(i64::MIN)],
+            User => &["", "-l", ".", "a@b", "a b", "a,b", "a/b", "a\nb", "a\0b", "a=b", &long],
+            PortText => &["", "ssh", "0", "65536", "-1", "+22", "22,23", "0x16", " 22", "22\n", &long],
+            IdText => &["", "root", "-1", "4294967295", "+1", "1.5", "1\0", &long],
+            Bucket => {
+                &["", "ab", "Upper", "-abc", "a..b", "abc/def", "abc,d", "abc d", "s3:abc", "abc\0", "{path}", &long]
+            }
+            Prefix => &["", "/", "/etc", "..", "a/../b", "a//b", "a b", "a,b", "a=b", "a\nb", "a\0b", "{mount}", &long],
+            Endpoint => &[
+                "",
+                "s3.example.com",
+                "file:///etc",
+                "https://",
+                "https://user@host",
+                "https://host/path",
+                "https://host?x",
+                "https://-host",
+                "https://a b",
+                "https://a,b",
+                "https://a\ntype = local",
+                "https://a\0",
+                &long,
+            ],
+            Region => &["", "-x", "eu/x", "..", "eu x", "eu\nx", "eu,x", "eu\0", &long],
             ServerPath => &["", "relative", "../x", "/export/../etc", "/export/..", "/a\0b", "/a\nb", &long],
             FileName => &["", ".", "..", "../x", "a/b", "/etc/passwd", "a\0b", "a\nb", &long],
             ImagePath => &["", "..", "../x", "/images/../etc/x", "a\0b", "a\nb", "folder/", &long],
@@ -379,6 +416,54 @@ fn kinds() -> Vec<Kind> {
                 ("secretRef", Fields, NEEDED),
                 ("secretRef.name", Text, NEEDED),
                 ("secretRef.namespace", Text, MAY_LACK),
+            ],
+        },
+        Kind {
+            plugin: "sshfs",
+            source: "csi",
+            persistent: true,
+            good: json!({ "driver": "sshfs.volhost.io", "volumeHandle": "files", "readOnly": false,
+                          "nodePublishSecretRef": { "name": "key", "namespace": "storage" },
+                          "volumeAttributes": { "server": "192.0.2.1", "path": "/export", "user": "data",
+                                                "port": "22", "uid": "1000", "gid": "2000" } }),
+            fields: &[
+                ("driver", Text, NEEDED),
+                ("volumeHandle", Text, NEEDED),
+                ("readOnly", Bool, MAY_LACK),
+                ("nodePublishSecretRef", Fields, NEEDED),
+                ("nodePublishSecretRef.name", Text, NEEDED),
+                ("nodePublishSecretRef.namespace", Text, MAY_LACK),
+                ("volumeAttributes", Fields, NEEDED),
+                ("volumeAttributes.server", Server, NEEDED),
+                ("volumeAttributes.path", ServerPath, NEEDED),
+                ("volumeAttributes.user", User, NEEDED),
+                ("volumeAttributes.port", PortText, MAY_LACK),
+                ("volumeAttributes.uid", IdText, MAY_LACK),
+                ("volumeAttributes.gid", IdText, MAY_LACK),
+            ],
+        },
+        Kind {
+            plugin: "s3",
+            source: "csi",
+            persistent: true,
+            good: json!({ "driver": "s3.volhost.io", "volumeHandle": "files", "readOnly": false,
+                          "nodePublishSecretRef": { "name": "key", "namespace": "storage" },
+                          "volumeAttributes": { "bucket": "reports", "prefix": "team/a", "region": "eu-west-1",
+                                                "endpoint": "http://192.0.2.1:9000", "uid": "1000", "gid": "2000" } }),
+            fields: &[
+                ("driver", Text, NEEDED),
+                ("volumeHandle", Text, NEEDED),
+                ("readOnly", Bool, MAY_LACK),
+                ("nodePublishSecretRef", Fields, NEEDED),
+                ("nodePublishSecretRef.name", Text, NEEDED),
+                ("nodePublishSecretRef.namespace", Text, MAY_LACK),
+                ("volumeAttributes", Fields, NEEDED),
+                ("volumeAttributes.bucket", Bucket, NEEDED),
+                ("volumeAttributes.prefix", Prefix, MAY_LACK),
+                ("volumeAttributes.endpoint", Endpoint, MAY_LACK),
+                ("volumeAttributes.region", Region, MAY_LACK),
+                ("volumeAttributes.uid", IdText, MAY_LACK),
+                ("volumeAttributes.gid", IdText, MAY_LACK),
             ],
         },
         Kind {
@@ -740,6 +825,8 @@ every_field_of! {
     every_field_of_nfs: "nfs",
     every_field_of_image: "image",
     every_field_of_iscsi: "iscsi",
+    every_field_of_sshfs: "sshfs",
+    every_field_of_s3: "s3",
     every_field_of_git_repo: "git-repo",
     every_field_of_ephemeral: NO_PLUGIN,
 }

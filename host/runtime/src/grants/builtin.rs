@@ -36,7 +36,8 @@ impl GrantPolicy {
     /// may open those that a volume names; `nfs` may mount from every server, `iscsi` log in to every portal, `image` pull from every registry; `csi` may call every
     /// CSI driver that has registered, and `flex-volume` run every driver that the operator has
     /// installed; the plugins `loop`, `image-file` and `overlay` have a folder of their own each,
-    /// `/var/lib/volhost-loop`, `/var/lib/volhost-images` and `/var/lib/volhost-overlay`. Restrict
+    /// `/var/lib/volhost-loop`, `/var/lib/volhost-images` and `/var/lib/volhost-overlay`; `sshfs`
+    /// and `s3` may open the secrets that their volumes name, and run no program. Restrict
     /// them with grants of your own under the same names.
     ///
     /// These grants, and names of the vendors `kubernetes.io` and `volhost.io`, belong to the files
@@ -102,6 +103,9 @@ impl GrantPolicy {
             ("volhost.io/loop", images),
             ("volhost.io/image-file", read_images),
             ("volhost.io/overlay", overlays),
+            // Only the operator can name their FUSE servers.
+            ("volhost.io/s3", interfaces(&["fuse-servers", "secrets"])),
+            ("volhost.io/sshfs", interfaces(&["fuse-servers", "secrets"])),
             ("kubernetes.io/configmap", interfaces(&["files", "config-maps"])),
             ("kubernetes.io/secret", interfaces(&["files", "secrets"])),
             ("kubernetes.io/downward-api", interfaces(&["files"])),
