@@ -58,6 +58,8 @@ if [ $TESTS = yes ]; then
     needs_command g++ g++
     needs_command fuse-overlayfs fuse-overlayfs
     needs_command sshfs sshfs
+    needs_command ssh-keygen openssh-client
+    needs_command rclone rclone
     needs_file /usr/sbin/sshd openssh-server
     needs_file /usr/lib/openssh/sftp-server openssh-sftp-server
     # Engines of containers. The client alone may be another package's.
@@ -128,6 +130,20 @@ if [ $TESTS = yes ] && ! [ -x "$CSI_SANITY_TOOL" ]; then
     mkdir -p "$(dirname "$CSI_SANITY_TOOL")"
     mv "$work/csi-sanity" "$CSI_SANITY_TOOL"
     rm -rf "$work"
+fi
+
+# --- moto: an S3 server in memory, with boto3, a client ---
+
+MOTO=5.2.5
+MOTO_FOLDER=${VOLHOST_CI_CACHE:-$HOME/.cache/volhost-ci}/moto-$MOTO
+if [ $TESTS = yes ] && ! [ -x "$MOTO_FOLDER/bin/moto_server" ]; then
+    say "installing moto $MOTO"
+    rm -rf "$MOTO_FOLDER"
+    log=$(mktemp)
+    # Its script is made last.
+    { python3 -m venv "$MOTO_FOLDER" && "$MOTO_FOLDER/bin/pip" install -q "moto[s3]==$MOTO" flask flask-cors; } >"$log" 2>&1 ||
+        { tail -n 20 "$log" >&2; rm -rf "$log" "$MOTO_FOLDER"; fail "pip could not install moto"; }
+    rm -f "$log"
 fi
 
 # --- Kubernetes: a control plane and a node ---

@@ -62,3 +62,14 @@ fn built(variable: &str, folder: &str, name: &str, command: &str) -> PathBuf {
     assert!(path.is_file(), "{} is not built; run `{command}`", path.display());
     path
 }
+
+/// Where `deploy/setup.sh --tests` keeps peers of the tests that no package has.
+///
+/// # Panics
+/// When neither `VOLHOST_CI_CACHE` nor `HOME` is set.
+pub fn tool_cache() -> PathBuf {
+    std::env::var_os("VOLHOST_CI_CACHE").map_or_else(
+        || PathBuf::from(std::env::var_os("HOME").expect("there is a home")).join(".cache/volhost-ci"),
+        PathBuf::from,
+    )
+}

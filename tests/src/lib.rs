@@ -18,7 +18,10 @@ pub mod loop_devices;
 pub mod manifests;
 pub mod namespace;
 pub mod node;
+pub mod pages;
 pub mod registry;
+pub mod s3_server;
+pub mod ssh_server;
 pub mod vm;
 pub mod wait;
 

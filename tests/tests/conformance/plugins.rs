@@ -7,10 +7,11 @@ use std::sync::Arc;
 use volhost_conformance::HostServices;
 use volhost_process::linux_kernel;
 use volhost_tests::artifacts::{fixture, plugin, workspace};
+use volhost_tests::s3_server::S3Server;
 
 use crate::csi::FolderDriver;
 use crate::flex::Scripts;
-use crate::run::{passes, passes_among, passes_only};
+use crate::run::{case_file, failures, passes, passes_among, passes_only, run, with_cache};
 
 /// A test for each case file: the plugin, the file, and the group of cases that it is for.
 macro_rules! each_passes {
@@ -50,6 +51,18 @@ const WITH_DRIVER: [&str; 2] = ["csi", "flex-volume"];
 /// Those whose storage this machine's kernel may lack: the case file has the plugin's name, and
 /// `tests/tests/vm` runs it in a guest.
 const IN_A_GUEST: [&str; 2] = ["iscsi", "nfs"];
+/// Those whose storage is a server that a test starts: the case file has the plugin's name.
+const OF_SERVERS: [&str; 2] = ["s3", "sshfs"];
+/// The cases that are run with them: each volume of each pod logs in to the server.
+const CASES_OF_SERVERS: [&str; 7] = [
+    "publish/is-mounted",
+    "publish/idempotent",
+    "publish/two-pods-at-once",
+    "publish/read-only",
+    "publish/crash-then-undo",
+    "unpublish/gone",
+    "unpublish/data",
+];
 /// The plugin that no case file is for, since it takes no volume.
 const WITHOUT_CASE: [&str; 1] = ["git-repo"];
 
@@ -59,6 +72,23 @@ fn flex_volume_passes_with_the_driver_of_the_examples() {
         programs: Arc::new(Scripts),
         ..services
     });
+}
+
+#[test]
+fn sshfs_passes_with_a_real_server() {
+    passes_only(&plugin("sshfs"), "sshfs", &CASES_OF_SERVERS);
+}
+
+#[test]
+fn s3_passes_with_a_real_server() {
+    let server = S3Server::with_bucket("conformance");
+    let text = fs::read_to_string(case_file("s3")).unwrap();
+    let text = text.replace("@ENDPOINT@", server.endpoint()).replace("@ACCESS_KEY@", server.access_key());
+    let folder = tempfile::tempdir().unwrap();
+    let case = folder.path().join("s3.yaml");
+    fs::write(&case, text.replace("@SECRET_KEY@", server.secret_key())).unwrap();
+    let report = with_cache(&plugin("s3"), |cache| run(&plugin("s3"), &case, None, &CASES_OF_SERVERS, cache));
+    assert!(report.is_good(), "{}\n{}", report.summary(), failures(&report));
 }
 
 #[test]
@@ -85,9 +115,9 @@ fn every_plugin_and_every_case_file_is_run() {
     };
     let set = |names: &[&str]| -> BTreeSet<String> { names.iter().map(|&name| name.to_owned()).collect() };
     let (run, files): (Vec<&str>, Vec<&str>) = RUN.iter().copied().unzip();
-    let plugins = [run, WITH_DRIVER.to_vec(), IN_A_GUEST.to_vec(), WITHOUT_CASE.to_vec()].concat();
+    let plugins = [run, WITH_DRIVER.to_vec(), IN_A_GUEST.to_vec(), OF_SERVERS.to_vec(), WITHOUT_CASE.to_vec()].concat();
     assert_eq!(names("plugins"), set(&plugins));
     let of_mutants = names("tests/conformance").into_iter().filter(|name| name.starts_with("mutant-"));
-    let files = set(&[files, WITH_DRIVER.to_vec(), IN_A_GUEST.to_vec(), vec![OF_NODES]].concat());
+    let files = set(&[files, WITH_DRIVER.to_vec(), IN_A_GUEST.to_vec(), OF_SERVERS.to_vec(), vec![OF_NODES]].concat());
     assert_eq!(names("tests/conformance"), files.into_iter().chain(of_mutants).collect());
 }

@@ -50,7 +50,7 @@ fn volume(node: &Node, name: &str) -> PathBuf {
 }
 
 /// The processes on record, by the numbers that they had.
-fn processes(node: &Node) -> Vec<i32> {
+pub(crate) fn processes(node: &Node) -> Vec<i32> {
     let records = node.path(&node.root().join("state/fuse-servers"));
     let records = fs::read_dir(records).unwrap().map(|record| record.unwrap().path());
     let read =
@@ -58,18 +58,18 @@ fn processes(node: &Node) -> Vec<i32> {
     read.filter_map(|record| i32::try_from(record["process"]["pid"].as_i64()?).ok()).collect()
 }
 
-fn signal(pid: i32, name: &str) {
+pub(crate) fn signal(pid: i32, name: &str) {
     let sent = std::process::Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap();
     assert!(sent.success());
 }
 
 /// Returns whether the process exists and is no zombie.
-fn runs(pid: i32) -> bool {
+pub(crate) fn runs(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-fn until(what: &str, node: &Node, mut is: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, node: &Node, mut is: impl FnMut() -> bool) {
     let came = (0..LOOKS).any(|_| {
         let is = is();
         if !is {

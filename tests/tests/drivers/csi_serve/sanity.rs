@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use volhost_tests::artifacts::workspace;
+use volhost_tests::artifacts::{tool_cache, workspace};
 
 use crate::csi_serve::kit::Host;
 
@@ -12,11 +12,7 @@ use crate::csi_serve::kit::Host;
 const VERSION: &str = "v5.5.0";
 
 fn tool() -> PathBuf {
-    let cache = std::env::var_os("VOLHOST_CI_CACHE").map_or_else(
-        || PathBuf::from(std::env::var_os("HOME").expect("there is a home")).join(".cache/volhost-ci"),
-        PathBuf::from,
-    );
-    let tool = cache.join("bin").join(format!("csi-sanity-{VERSION}"));
+    let tool = tool_cache().join("bin").join(format!("csi-sanity-{VERSION}"));
     assert!(tool.is_file(), "{} is not there; run deploy/setup.sh --tests", tool.display());
     tool
 }
