@@ -32,8 +32,11 @@ fn add_secret(node: &Node, name: &str, access_key: &str, secret_key: &str) {
     node.manifest(&format!("secret-{name}.yaml"), &secret.to_string());
 }
 
+/// Attributes beside those of a correct volume, or in their place.
+type Attributes<'a> = &'a [(&'a str, &'a str)];
+
 /// A pod with a volume of the bucket, with further attributes.
-fn add_pod(node: &Node, name: &str, endpoint: &str, secret: &str, more: &[(&str, &str)]) {
+fn add_pod(node: &Node, name: &str, endpoint: &str, secret: &str, more: Attributes<'_>) {
     let mut attributes = json!({ "bucket": BUCKET, "endpoint": endpoint });
     for (attribute, value) in more {
         attributes[attribute] = json!(value);
@@ -46,7 +49,7 @@ fn add_pod(node: &Node, name: &str, endpoint: &str, secret: &str, more: &[(&str,
     node.manifest(&format!("{name}.yaml"), &pod.to_string());
 }
 
-fn up(node: &Node, name: &str, server: &S3Server, more: &[(&str, &str)]) {
+fn up(node: &Node, name: &str, server: &S3Server, more: Attributes<'_>) {
     add_pod(node, name, server.endpoint(), "key", more);
     node.wait_mounted(&format!("default/{name}"));
 }
@@ -119,7 +122,7 @@ fn a_wrong_key_a_missing_bucket_and_hostile_values_are_named() {
     add_secret(&node, "lines", server.access_key(), "x\n[s3]\ntype = local");
     add_secret(&node, "empty", "", server.secret_key());
     let endpoint = server.endpoint();
-    let cases: [(&str, &str, &str, &[(&str, &str)], &str); 10] = [
+    let cases: [(&str, &str, &str, Attributes<'_>, &str); 10] = [
         ("a", endpoint, "wrong-id", &[], "InvalidAccessKeyId"),
         ("b", endpoint, "wrong-key", &[], "SignatureDoesNotMatch"),
         ("c", endpoint, "key", &[("bucket", "missing")], "directory not found"),
