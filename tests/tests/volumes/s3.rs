@@ -2,8 +2,9 @@
 //! looked into by another client.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::json;
@@ -63,6 +64,19 @@ fn volume(node: &Node, name: &str) -> PathBuf {
     node.volume(&format!("uid-{name}"), PLUGIN, "files")
 }
 
+/// Writes a file in a process of its own: rclone takes a file for complete when any descriptor of it
+/// is closed, and the programs that other tests start inherit those of this process.
+fn write(path: &Path, content: &[u8]) {
+    let mut writer = Command::new("dd")
+        .args(["bs=64k", "status=none"])
+        .arg(format!("of={}", path.display()))
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    writer.stdin.take().unwrap().write_all(content).unwrap();
+    assert!(writer.wait().unwrap().success(), "{}", path.display());
+}
+
 fn started() -> (Node, S3Server) {
     let (node, server) = (node(), S3Server::with_bucket(BUCKET));
     add_secret(&node, "key", server.access_key(), server.secret_key());
@@ -86,8 +100,8 @@ fn what_was_written_before_the_unmount_is_whole_in_the_bucket() {
     let files = volume(&node, "writer");
     let content = content();
     fs::create_dir(files.join("sub")).unwrap();
-    fs::write(files.join("sub/small"), "few").unwrap();
-    fs::write(files.join("big"), &content).unwrap();
+    write(&files.join("sub/small"), b"few");
+    write(&files.join("big"), &content);
     let rclone = processes(&node);
     down(&node, "writer");
     // At once: the unmount is reported when rclone has ended.
@@ -169,9 +183,7 @@ fn a_server_killed_in_the_middle_of_an_upload_changes_no_object_and_the_volume_c
     up(&node, "data", &server, &[]);
     up(&node, "other", &server, &[("prefix", "other")]);
     let files = volume(&node, "data");
-    fs::write(files.join("before"), "written").unwrap();
-    // A process of its own: rclone takes a file for complete when any descriptor of it is closed,
-    // as one that a program inherits is.
+    write(&files.join("before"), b"written");
     let mut writer = Command::new("dd")
         .args(["if=/dev/zero", "bs=64k", "count=20000", "status=none"])
         .arg(format!("of={}", files.join("big").display()))
@@ -193,7 +205,7 @@ fn a_server_killed_in_the_middle_of_an_upload_changes_no_object_and_the_volume_c
     node.wait_event(&["FuseServerEnded", "files", "FUSE server s3", "signal 9"]);
     assert!(!writer.wait().unwrap().success(), "it is written nowhere");
     until("the volume", &node, || fs::read_to_string(files.join("before")).is_ok_and(|text| text == "written"));
-    fs::write(volume(&node, "other").join("file"), "written").unwrap();
+    write(&volume(&node, "other").join("file"), b"written");
     down(&node, "data");
     down(&node, "other");
     let (before, other) = (object("before", b"written"), object("other/file", b"written"));
@@ -209,7 +221,7 @@ fn a_server_that_answers_no_more_hurts_its_own_volume_alone_and_delays_no_deleti
     server.hang();
     add_pod(&node, "other", other.endpoint(), "other-key", &[]);
     node.wait_mounted("default/other");
-    fs::write(volume(&node, "other").join("file"), "written").unwrap();
+    write(&volume(&node, "other").join("file"), b"written");
     down(&node, "hung");
     down(&node, "other");
     server.go_on();
