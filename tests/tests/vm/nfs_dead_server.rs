@@ -1,15 +1,13 @@
-//! A server that dies while many of its volumes are mounted, and what a mount costs.
+//! A server that dies while many of its volumes are mounted.
 
 use volhost_tests::manifests::pod;
 
 use crate::kit::Daemon;
-use crate::nfs_server::{EXPORTS, NFS, Server, inline};
+use crate::nfs_server::{NFS, Server, inline};
 
 /// Volumes of the server: in ten pods.
 const PODS: usize = 10;
 const VOLUMES_OF_A_POD: usize = 10;
-/// How many mounts are measured.
-const MOUNTS: usize = 20;
 
 /// Puts the pod with an emptyDir into the manifests, waits until it is ready, and returns what that
 /// took in milliseconds of the guest's clock, which counts instructions. The start of the programs
@@ -80,46 +78,6 @@ fn a_hundred_volumes_of_a_dead_server_delay_no_other_and_their_pods_can_be_delet
     for name in &names {
         daemon.wait_unmounted(&format!("default/{name}"));
     }
-    daemon.assert_clean();
-    daemon.kill();
-}
-
-#[test]
-fn shares_are_mounted_and_unmounted_again_and_again_beside_mount_nfs() {
-    let server = Server::start();
-    let guest = &server.guest;
-    let daemon = server.daemon("latency");
-    // Both keep the connection: another mount of the share exists.
-    daemon.add("keeper.yaml", &pod("keeper", "uid-keeper", &[&inline("share", "127.0.0.1", "")]));
-    daemon.wait_mounted("default/keeper");
-    let by_hand = guest.run(&format!(
-        "mkdir -p /run/by-hand; begun=$(date +%s%N)
-         for turn in $(seq {MOUNTS}); do
-             mount -t nfs -o vers=4.2 127.0.0.1:{EXPORTS}/share /run/by-hand; umount /run/by-hand
-         done
-         echo $((($(date +%s%N) - begun) / {MOUNTS}))"
-    ));
-    let volumes: Vec<String> = (0..MOUNTS).map(|at| inline(&format!("v{at}"), "127.0.0.1", "")).collect();
-    let volumes: Vec<&str> = volumes.iter().map(String::as_str).collect();
-    let manifest = pod("many", "uid-many", &volumes);
-    let folder = daemon.folder();
-    let by_volhost = guest.run(&format!(
-        "cat >{folder}/many.yaml <<'END'\n{manifest}\nEND
-         begun=$(date +%s%N)
-         mv {folder}/many.yaml {folder}/manifests/
-         /payload/volhost --socket /run/latency.sock wait pod default/many --timeout 150s
-         rm {folder}/manifests/many.yaml
-         /payload/volhost --socket /run/latency.sock wait pod default/many --for unmounted --timeout 150s
-         echo $((($(date +%s%N) - begun) / {MOUNTS}))"
-    ));
-    let milliseconds = |text: &str| text.trim().parse::<f64>().unwrap() / 1e6;
-    println!(
-        "a mount and unmount of NFS: {:.1} ms by mount.nfs and umount, {:.1} ms a volume by volhost",
-        milliseconds(&by_hand),
-        milliseconds(&by_volhost)
-    );
-    daemon.remove("keeper.yaml");
-    daemon.wait_unmounted("default/keeper");
     daemon.assert_clean();
     daemon.kill();
 }
