@@ -1,12 +1,9 @@
-//! Several paths to one unit, and what it costs to reach it.
+//! Several paths to one unit.
 
 use volhost_tests::manifests::pod;
 use volhost_tests::wait::eventually;
 
 use crate::iscsi_target::{ISCSI, Target};
-
-/// How often a unit is attached and mounted for a figure.
-const TURNS: usize = 5;
 
 /// The unit's disks, one a session, and the target's name as `$name`.
 const DISKS: &str = "disks() {
@@ -64,61 +61,6 @@ fn a_multipath_map_over_two_portals_is_used_grows_no_second_device_and_is_remove
     daemon.wait_unmounted("default/a");
     target.assert_unused();
     assert_eq!(guest.run("dmsetup ls | grep -c mpathtest || true"), "0\n");
-    daemon.assert_clean();
-    daemon.kill();
-}
-
-#[test]
-fn a_unit_is_attached_and_mounted_again_and_again_beside_iscsiadm_and_mount() {
-    let target = Target::start("latency");
-    let (guest, name) = (&target.guest, &target.name);
-    target.unit(0, 64 << 20);
-    let daemon = target.daemon("iscsi-latency");
-    let manifest = pod("a", "uid-a", &[&format!("name: data, {}", target.source(0, ""))]);
-    // It is formatted by this.
-    daemon.add("first.yaml", &manifest);
-    daemon.wait_mounted("default/a");
-    daemon.remove("first.yaml");
-    daemon.wait_unmounted("default/a");
-    target.assert_unused();
-    let by_hand = guest.run(&format!(
-        "{DISKS}
-         mkdir -p /run/by-hand; sum=0
-         for turn in $(seq {TURNS}); do
-             begun=$(date +%s%N)
-             iscsiadm -m node -T {name} -p 127.0.0.1:3260 -o new >/dev/null
-             iscsiadm -m node -T {name} -p 127.0.0.1:3260 --login >/dev/null
-             while [ -z \"$(disks {name} 2>/dev/null)\" ]; do :; done
-             mount /dev/$(disks {name}) /run/by-hand
-             sum=$((sum + $(date +%s%N) - begun))
-             umount /run/by-hand
-             iscsiadm -m node -T {name} -u >/dev/null; iscsiadm -m node -T {name} -o delete
-         done
-         echo $((sum / {TURNS}))"
-    ));
-    let folder = daemon.folder();
-    let mut by_volhost = 0.0;
-    for turn in 0..TURNS {
-        let manifest = manifest.replace("uid-a", &format!("uid-{turn}"));
-        let place = format!("{folder}/root/pods/uid-{turn}/volumes/{ISCSI}/data");
-        let taken = guest.run(&format!(
-            "cat >{folder}/a.yaml <<'END'\n{manifest}\nEND
-             begun=$(date +%s%N)
-             mv {folder}/a.yaml {folder}/manifests/
-             while ! grep -q ' {place} ' /proc/self/mountinfo; do :; done
-             echo $(($(date +%s%N) - begun))"
-        ));
-        by_volhost += taken.trim().parse::<f64>().unwrap() / 1e6;
-        daemon.wait_mounted("default/a");
-        daemon.remove("a.yaml");
-        daemon.wait_unmounted("default/a");
-        target.assert_unused();
-    }
-    println!(
-        "a unit of iSCSI is attached and mounted in {:.0} ms by iscsiadm and mount, {:.0} ms by volhost",
-        by_hand.trim().parse::<f64>().unwrap() / 1e6,
-        by_volhost / TURNS as f64
-    );
     daemon.assert_clean();
     daemon.kill();
 }
