@@ -125,7 +125,7 @@ impl Drop for RunningCall {
         let labels = CallLabels {
             driver_name: std::mem::take(&mut self.driver),
             method_name: std::mem::take(&mut self.method),
-            // Without an outcome, the answer broke off or nobody waits for it any more.
+            // Without an outcome, the answer broke off or its caller has gone away.
             grpc_status_code: name_of(self.code.unwrap_or(Code::Unknown)),
         };
         self.calls.0.get_or_create(&labels).observe(self.begun.elapsed().as_secs_f64());

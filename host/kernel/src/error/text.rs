@@ -38,7 +38,7 @@ pub(super) fn hint(step: Step, errno: Errno) -> &'static str {
             "; it is mounted, or a program uses it exclusively"
         }
         (_, Errno::STALE) => {
-            "; the folder was removed on its server, and perhaps made again: delete the pod, the next one gets the new folder"
+            "; it was removed on its server, and perhaps made again: a pod that uses the old one has to be deleted"
         }
         (_, Errno::BUSY) => "; something uses it, or something is mounted here",
         (Step::GrowFileSystem, Errno::PERM) => {
