@@ -6,7 +6,7 @@ use volhost_config::StatusPage as Setting;
 use volhost_metrics_listener::site::{PageAccess, StatusPage};
 use volhost_node::event_loop::NodeHandle;
 use volhost_node::event_loop::requests::RequestError;
-use volhost_page::{NodeState, PAGE, policy};
+use volhost_page::{NodeState, PAGE, PageQuery, policy};
 
 /// The page, unless it is turned off.
 pub(super) fn page(setting: Setting, node: NodeHandle) -> Option<StatusPage> {
@@ -15,11 +15,12 @@ pub(super) fn page(setting: Setting, node: NodeHandle) -> Option<StatusPage> {
         Setting::Loopback => PageAccess::Loopback,
         Setting::Everywhere => PageAccess::Everywhere,
     };
-    StatusPage::new(PAGE, &policy(), access, move |pod| {
+    StatusPage::new(PAGE, &policy(), access, move |mut query| {
         let node = node.clone();
+        let query = PageQuery { pod: query.take("pod"), find: query.take("find").unwrap_or_default() };
         async move {
             let state = state(&node).await?;
-            Ok(state.document(pod.as_deref(), now_us()))
+            Ok(state.document(&query, now_us()))
         }
     })
 }

@@ -1,5 +1,6 @@
 //! The status page behind the listener: who may have it, and its two resources.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -17,8 +18,6 @@ use super::listener::ScrapeError;
 
 /// The path of the page's data.
 pub(super) const STATE: &str = "/state.json";
-/// The parameter that names the pod whose timeline is wanted.
-const POD: &str = "pod=";
 
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
@@ -33,6 +32,23 @@ pub enum PageAccess {
     Everywhere,
 }
 
+/// The parameters of a request for the data, by name, without those that are empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query(BTreeMap<String, String>);
+
+impl Query {
+    fn read(query: &str) -> Self {
+        let parts = query.split('&').filter_map(|part| part.split_once('='));
+        let parts = parts.map(|(name, value)| (decoded(name), decoded(value)));
+        Self(parts.filter(|(_, value)| !value.is_empty()).collect())
+    }
+
+    /// Takes the parameter of this name, if there is one.
+    pub fn take(&mut self, name: &str) -> Option<String> {
+        self.0.remove(name)
+    }
+}
+
 type StateFuture = Pin<Box<dyn Future<Output = Result<String, ScrapeError>> + Send>>;
 
 /// The page, and what it shows.
@@ -41,7 +57,7 @@ pub struct StatusPage {
     html: &'static str,
     policy: HeaderValue,
     access: PageAccess,
-    state: Arc<dyn Fn(Option<String>) -> StateFuture + Send + Sync>,
+    state: Arc<dyn Fn(Query) -> StateFuture + Send + Sync>,
 }
 
 impl fmt::Debug for StatusPage {
@@ -52,14 +68,14 @@ impl fmt::Debug for StatusPage {
 
 impl StatusPage {
     /// Creates a page of this HTML with this Content-Security-Policy. `state` returns its data as
-    /// JSON, with the timeline of a pod if one is named. None if the policy is no header.
+    /// JSON. None if the policy is no header.
     pub fn new<F, T>(html: &'static str, policy: &str, access: PageAccess, state: F) -> Option<Self>
     where
-        F: Fn(Option<String>) -> T + Send + Sync + 'static,
+        F: Fn(Query) -> T + Send + Sync + 'static,
         T: Future<Output = Result<String, ScrapeError>> + Send + 'static,
     {
         let policy = HeaderValue::from_str(policy).ok()?;
-        Some(Self { html, policy, access, state: Arc::new(move |pod| Box::pin(state(pod))) })
+        Some(Self { html, policy, access, state: Arc::new(move |query| Box::pin(state(query))) })
     }
 
     /// The page itself.
@@ -75,9 +91,7 @@ impl StatusPage {
         if let Some(refusal) = self.refusal(request, listens) {
             return refusal;
         }
-        let query = request.uri().query().unwrap_or_default();
-        let pod = query.split('&').find_map(|part| part.strip_prefix(POD)).map(decoded).filter(|pod| !pod.is_empty());
-        match (self.state)(pod).await {
+        match (self.state)(Query::read(request.uri().query().unwrap_or_default())).await {
             Ok(json) => self.answer(StatusCode::OK, JSON, json),
             Err(error) => {
                 self.answer(StatusCode::SERVICE_UNAVAILABLE, "text/plain; charset=utf-8", format!("{error}\n"))

@@ -13,6 +13,8 @@ use volhost_model::view::{
 };
 use volhost_model::visible::visible_unseen;
 
+use crate::query::{PageQuery, Words};
+
 /// The most pods, and the most volumes, in an answer: those that wait come first. A browser shows
 /// thousands of rows slowly, and a person reads none of them.
 const MAX_ROWS: usize = 500;
@@ -51,9 +53,8 @@ pub struct NodeState {
 }
 
 impl NodeState {
-    /// The data as JSON; with the timeline of the pod of this name (`namespace/name`) or uid. `now_us`
-    /// is the time in microseconds since the Unix epoch.
-    pub fn document(&self, pod: Option<&str>, now_us: u64) -> String {
+    /// The data as JSON. `now_us` is the time in microseconds since the Unix epoch.
+    pub fn document(&self, query: &PageQuery, now_us: u64) -> String {
         let facts = NodeFacts {
             claims: self.claims.clone(),
             persistent_volumes: self.persistent_volumes.clone(),
@@ -61,11 +62,16 @@ impl NodeState {
             operations: self.operations.clone(),
             is_drained: self.is_drained,
         };
-        let named = pod.map(|name| match self.pods.iter().find(|pod| pod.uid == name || full_name(pod) == name) {
-            Some(pod) => self.whole_pod(pod, now_us),
-            None => json!({"name": name, "gone": true}),
+        let named = query.pod.as_deref().map(|name| {
+            match self.pods.iter().find(|pod| pod.uid == name || full_name(pod) == name) {
+                Some(pod) => self.whole_pod(pod, now_us),
+                None => json!({"name": name, "gone": true}),
+            }
         });
-        let volumes = self.volumes();
+        let words = Words::of(&query.find);
+        let (all_pods, all_volumes) = (self.pods_first_waiting(), self.volumes_first_waiting());
+        let pods: Vec<&PodView> = all_pods.into_iter().filter(|pod| words.has_pod(pod)).collect();
+        let volumes: Vec<&VolumeView> = all_volumes.iter().copied().filter(|volume| words.has_volume(volume)).collect();
         let document = json!({
             "now": now_us,
             "version": self.version,
@@ -77,14 +83,14 @@ impl NodeState {
             }).collect::<Vec<_>>(),
             "counts": {
                 "pods": counts(self.pods.iter().map(|pod| pod.phase.as_str())),
-                "volumes": counts(volumes.iter().map(|volume| volume.state.as_str())),
+                "volumes": counts(all_volumes.iter().map(|volume| volume.state.as_str())),
                 "plugins": counts(self.plugins.iter().map(|plugin| plugin.state.as_str())),
             },
-            "pods": self.pods_first_waiting().into_iter().take(MAX_ROWS).map(pod_row).collect::<Vec<_>>(),
+            "pods": pods.iter().take(MAX_ROWS).map(|pod| pod_row(pod)).collect::<Vec<_>>(),
             "volumes": volumes.iter().take(MAX_ROWS).map(|volume| volume_row(volume, &facts, now_us)).collect::<Vec<_>>(),
             "plugins": self.plugins.iter().map(plugin_row).collect::<Vec<_>>(),
             "hidden": {
-                "pods": self.pods.len().saturating_sub(MAX_ROWS),
+                "pods": pods.len().saturating_sub(MAX_ROWS),
                 "volumes": volumes.len().saturating_sub(MAX_ROWS),
             },
             "pod": named,
@@ -100,7 +106,7 @@ impl NodeState {
     }
 
     /// Volumes likewise.
-    fn volumes(&self) -> Vec<&VolumeView> {
+    fn volumes_first_waiting(&self) -> Vec<&VolumeView> {
         let all = self.pods.iter().flat_map(|pod| &pod.volumes).chain(&self.unused_volumes);
         let (well, waiting): (Vec<&VolumeView>, Vec<&VolumeView>) = all.partition(|volume| is_well(volume));
         [waiting, well].concat()
@@ -142,8 +148,12 @@ fn is_well(volume: &VolumeView) -> bool {
     volume.state == VolumeState::Mounted && volume.failure.is_none()
 }
 
-fn full_name(pod: &PodView) -> String {
+pub(crate) fn full_name(pod: &PodView) -> String {
     if pod.name.is_empty() { pod.uid.clone() } else { format!("{}/{}", pod.namespace, pod.name) }
+}
+
+pub(crate) fn volume_name(volume: &VolumeView) -> &str {
+    if volume.name.is_empty() { &volume.spec_name } else { &volume.name }
 }
 
 fn counts<'a>(states: impl Iterator<Item = &'a str>) -> BTreeMap<&'a str, usize> {
@@ -170,7 +180,7 @@ fn pod_row(pod: &PodView) -> Value {
 fn volume_row(volume: &VolumeView, facts: &NodeFacts, now_us: u64) -> Value {
     json!({
         "pod": volume.pod,
-        "name": if volume.name.is_empty() { &volume.spec_name } else { &volume.name },
+        "name": volume_name(volume),
         "uniqueName": volume.unique_name,
         "plugin": volume.plugin,
         "state": volume.state.as_str(),
@@ -216,7 +226,12 @@ mod tests {
     }
 
     fn read(state: &NodeState, pod: Option<&str>) -> Value {
-        serde_json::from_str(&state.document(pod, 200)).unwrap()
+        found(state, pod, "")
+    }
+
+    fn found(state: &NodeState, pod: Option<&str>, find: &str) -> Value {
+        let query = PageQuery { pod: pod.map(str::to_owned), find: find.to_owned() };
+        serde_json::from_str(&state.document(&query, 200)).unwrap()
     }
 
     #[test]
@@ -251,5 +266,26 @@ mod tests {
         assert_eq!(document["pods"].as_array().unwrap().len(), MAX_ROWS);
         assert_eq!(document["hidden"], json!({"pods": 101, "volumes": 101}));
         assert_eq!(document["pods"][0]["name"], "shop/x\\u{202e}y");
+    }
+
+    #[test]
+    fn a_search_looks_at_all_rows_and_changes_no_count() {
+        let mut pods: Vec<PodView> = (0..2000).map(|number| pod(&format!("p{number}"), "Mounted")).collect();
+        pods.push(pod("last", "Pending"));
+        let state = NodeState { pods, ..NodeState::default() };
+        let names = |find: &str| -> Vec<String> {
+            let document = found(&state, None, find);
+            assert_eq!(document["counts"]["pods"], json!({"Mounted": 2000, "Mounting": 1}));
+            let pods = document["pods"].as_array().unwrap();
+            assert_eq!(document["volumes"].as_array().unwrap().len(), pods.len());
+            pods.iter().map(|pod| pod["name"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(names("P1999"), ["shop/p1999"]);
+        assert_eq!(names("  uid-last "), ["shop/last"]);
+        assert_eq!(names("pending shop"), ["shop/last"]);
+        assert_eq!(names("a.b/c p1234"), ["shop/p1234"]);
+        assert_eq!(names("p1234 p1235"), [""; 0]);
+        assert_eq!(names("").len(), MAX_ROWS);
+        assert_eq!(found(&state, None, "mounted")["hidden"]["pods"], 2000 - MAX_ROWS);
     }
 }

@@ -7,9 +7,11 @@
 
 mod document;
 mod policy;
+mod query;
 
 pub use document::NodeState;
 pub use policy::policy;
+pub use query::PageQuery;
 
 /// The page.
 pub const PAGE: &str = include_str!("page.html");

@@ -129,6 +129,31 @@ fn rendered(url: &str, screenshot: &std::path::Path) -> String {
 }
 
 #[test]
+fn a_pod_among_thousands_is_found_by_a_browser() {
+    let node = Node::builder().arguments(&["--metrics-listen", "127.0.0.1:0"]).start();
+    // One file, so that the node has all of them at once. Nothing serves their volume.
+    let pods: Vec<String> = (0..3000)
+        .map(|number| {
+            pod(&format!("web-{number}"), &format!("uid-{number}"), &["name: disk, flexVolume: { driver: a/b }"])
+        })
+        .collect();
+    node.manifest("many.yaml", &pods.join("\n---\n"));
+    node.wait_event(&["UnresolvedVolume", "web-2999"]);
+    let address = address(&node);
+    let first = state(address, "");
+    assert_eq!(first["pods"].as_array().unwrap().len(), 500, "a page is bounded");
+    assert_eq!(first["hidden"]["pods"], 2500);
+    let screenshot = node.folder().join("page.png");
+    let page = rendered(&format!("http://{address}/#default%2Fweb-2987?WEB-2987"), &screenshot);
+    let list = page.split_once("<h2>Pods</h2>").map_or("", |(_, rest)| rest).split("<h2>Volumes</h2>").next().unwrap();
+    assert!(list.contains(">default/web-2987<") && !list.contains("web-1<"), "{list}");
+    assert_eq!(list.matches("<tr>").count(), 2, "the heads and one pod: {list}");
+    assert!(page.contains("Timeline of pod default/web-2987"), "{page}");
+    let none = rendered(&format!("http://{address}/#?no-such-pod"), &screenshot);
+    assert!(none.contains("No pod has these words.") && none.contains("3000 "), "{none}");
+}
+
+#[test]
 fn a_browser_shows_the_node_and_runs_nothing_of_a_manifest() {
     let node = hostile_node();
     let address = address(&node);
