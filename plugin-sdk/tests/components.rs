@@ -138,6 +138,7 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
         ),
         ("sshfs", &["fuse-servers", "log", "mounts", "secrets", "types", "volumes"]),
         ("s3", &["fuse-servers", "log", "mounts", "secrets", "types", "volumes"]),
+        ("tmpfs", &["devices", "log", "mounts", "tmpfs", "types", "volumes"]),
         ("image", &["events", "log", "mounts", "oci-images", "types", "volumes"]),
         ("image-file", &["devices", "id-maps", "image-files", "log", "mounts", "types", "volumes"]),
         (

@@ -24,7 +24,7 @@ const DEFAULT_USER: &str = "host";
 pub(super) enum VolumeCommand {
     /// Create a volume
     #[command(
-        after_help = "Options:\n  plugin=NAME       the plugin or driver that provisions it: loop, hostpath.csi.k8s.io\n  size=SIZE         10Gi, or 10g as Docker writes it; 1Gi by default\n  fstype=TYPE       its file system\n  mount-options=A,B mount options\n  parameters.KEY=V  a parameter of the driver\n  from=NAME         a copy of this volume, made by its driver; size may be larger\n\nA folder of the host, which stays when the volume is removed:\n  type=none o=bind device=PATH\n\nExamples:\n  volhost volume create data -o plugin=loop -o size=1Gi\n  volhost volume create srv -o type=none -o o=bind -o device=/srv/data"
+        after_help = "Options:\n  plugin=NAME       the plugin or driver that provisions it: loop, hostpath.csi.k8s.io\n  size=SIZE         10Gi, or 10g as Docker writes it; 1Gi by default\n  fstype=TYPE       its file system\n  mount-options=A,B mount options\n  parameters.KEY=V  a parameter of the driver\n  from=NAME         a copy of this volume, made by its driver; size may be larger\n\nA folder of the host, which stays when the volume is removed:\n  type=none o=bind device=PATH\n\nA memory, which is empty again when nobody uses it:\n  type=tmpfs device=tmpfs o=size=SIZE,mode=MODE,uid=UID,gid=GID\n\nExamples:\n  volhost volume create data -o plugin=loop -o size=1Gi\n  volhost volume create srv -o type=none -o o=bind -o device=/srv/data"
     )]
     Create {
         /// Its name

@@ -17,7 +17,7 @@ const COLD: usize = 5;
 const WARM: usize = 20;
 
 /// The plugins that `make plugins` has built.
-const PLUGINS: [&str; 18] = [
+const PLUGINS: [&str; 19] = [
     "config-map",
     "csi",
     "downward-api",
@@ -36,6 +36,7 @@ const PLUGINS: [&str; 18] = [
     "s3",
     "secret",
     "sshfs",
+    "tmpfs",
 ];
 
 /// A start to the first answer.

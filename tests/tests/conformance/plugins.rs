@@ -44,6 +44,7 @@ each_passes! {
     image_passes: "image" with "image";
     overlay_passes: "overlay" with "overlay";
     overlay_with_a_kept_top_passes: "overlay" with "overlay-kept";
+    tmpfs_passes: "tmpfs" with "tmpfs";
 }
 
 /// Those whose volumes take an external driver; the case file has the plugin's name.

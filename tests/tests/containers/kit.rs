@@ -25,6 +25,7 @@ impl Host {
         let node = Node::builder()
             .plugin(artifacts::plugin("loop"))
             .plugin(artifacts::plugin("secret"))
+            .plugin(artifacts::plugin("tmpfs"))
             .config(GRANTS)
             .arguments(&["--provision"])
             // Docker finds plugins here alone.

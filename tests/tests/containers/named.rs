@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
 use volhost_tests::artifacts;
@@ -63,6 +65,32 @@ fn a_folder_of_the_host_is_a_volume_and_stays() {
     let refused = host.node.fails(&["volume", "mount", "srv", "--timeout", "5s"]);
     assert!(refused.contains("volume srv is not mounted") && refused.contains("/srv"), "{refused}");
     host.node.ok(&["volume", "rm", "srv"]);
+    host.assert_clean();
+}
+
+#[test]
+fn a_memory_is_shared_by_its_users_and_empty_for_the_next_one() {
+    let host = Host::start();
+    let create = ["volume", "create", "cache", "-o", "type=tmpfs", "-o", "device=tmpfs", "-o"];
+    let refused = host.node.fails(&[&create[..], &["o=size=50%"]].concat());
+    assert!(refused.contains("option size"), "{refused}");
+    host.node.ok(&[&create[..], &["o=size=1m,mode=0750,uid=7,noexec"]].concat());
+    let mount = |user| PathBuf::from(host.node.ok(&["volume", "mount", "cache", "--id", user]).trim());
+    let (first, second) = (host.node.path(&mount("a")), host.node.path(&mount("b")));
+    fs::write(first.join("f"), "shared").unwrap();
+    assert_eq!(fs::read(second.join("f")).unwrap(), b"shared");
+    let about = fs::metadata(&second).unwrap();
+    assert_eq!((about.mode() & 0o7777, about.uid()), (0o750, 7));
+    assert!(fs::write(first.join("too-large"), vec![0; 2 << 20]).is_err(), "it has 1 MiB");
+    host.node.ok(&["volume", "umount", "cache", "--id", "a"]);
+    assert_eq!(fs::read(second.join("f")).unwrap(), b"shared", "it has a user");
+    host.node.ok(&["volume", "umount", "cache", "--id", "b"]);
+    let third = host.node.path(&mount("c"));
+    assert_eq!(fs::read_dir(&third).unwrap().count(), 0);
+    let refused = host.node.fails(&["volume", "resize", "cache", "2Gi"]);
+    assert!(refused.contains("volume cache is a folder of the host or a memory"), "{refused}");
+    host.node.ok(&["volume", "umount", "cache", "--id", "c"]);
+    host.node.ok(&["volume", "rm", "cache"]);
     host.assert_clean();
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use volhost_tests::artifacts::workspace;
+use volhost_tests::artifacts::{plugin, workspace};
 use volhost_tests::disks::Disk;
 use volhost_tests::{Node, NodeBuilder};
 
@@ -32,6 +32,11 @@ fn demo_node() -> NodeBuilder {
 #[test]
 fn empty_dir() {
     run(&demo_node().start(), "empty-dir", &["scratch"]);
+}
+
+#[test]
+fn tmpfs() {
+    run(&demo_node().plugin(plugin("tmpfs")).start(), "tmpfs", &["cache-writer", "cache-reader"]);
 }
 
 #[test]

@@ -58,6 +58,10 @@ enum Takes {
     PortText,
     /// The number of a user or group, as a text.
     IdText,
+    /// A number of files, as a text.
+    CountText,
+    /// The mode of a folder, as a text.
+    ModeText,
     /// The name of a bucket.
     Bucket,
     /// The beginning of the keys of objects.
@@ -170,6 +174,8 @@ impl Takes {
             User => &["", "-l", ".", "a@b", "a b", "a,b", "a/b", "a\nb", "a\0b", "a=b", &long],
             PortText => &["", "ssh", "0", "65536", "-1", "+22", "22,23", "0x16", " 22", "22\n", &long],
             IdText => &["", "root", "-1", "4294967295", "+1", "1.5", "1\0", &long],
+            CountText => &["", "many", "0", "-1", "4294967296", "+1", "10k", "1\0", &long],
+            ModeText => &["", "rwx", "8", "10000", "-1", "+7", "0o7", "0750,uid=0", "7\0", &long],
             Bucket => {
                 &["", "ab", "Upper", "-abc", "a..b", "abc/def", "abc,d", "abc d", "s3:abc", "abc\0", "{path}", &long]
             }
@@ -462,6 +468,24 @@ fn kinds() -> Vec<Kind> {
                 ("volumeAttributes.prefix", Prefix, MAY_LACK),
                 ("volumeAttributes.endpoint", Endpoint, MAY_LACK),
                 ("volumeAttributes.region", Region, MAY_LACK),
+                ("volumeAttributes.uid", IdText, MAY_LACK),
+                ("volumeAttributes.gid", IdText, MAY_LACK),
+            ],
+        },
+        Kind {
+            plugin: "tmpfs",
+            source: "csi",
+            persistent: true,
+            good: json!({ "driver": "tmpfs.volhost.io", "volumeHandle": "cache", "readOnly": false,
+                          "volumeAttributes": { "size": "1Mi", "inodes": "100", "mode": "0750", "uid": "1000", "gid": "2000" } }),
+            fields: &[
+                ("driver", Text, NEEDED),
+                ("volumeHandle", Text, NEEDED),
+                ("readOnly", Bool, MAY_LACK),
+                ("volumeAttributes", Fields, MAY_LACK),
+                ("volumeAttributes.size", Quantity, MAY_LACK),
+                ("volumeAttributes.inodes", CountText, MAY_LACK),
+                ("volumeAttributes.mode", ModeText, MAY_LACK),
                 ("volumeAttributes.uid", IdText, MAY_LACK),
                 ("volumeAttributes.gid", IdText, MAY_LACK),
             ],
@@ -827,6 +851,7 @@ every_field_of! {
     every_field_of_iscsi: "iscsi",
     every_field_of_sshfs: "sshfs",
     every_field_of_s3: "s3",
+    every_field_of_tmpfs: "tmpfs",
     every_field_of_git_repo: "git-repo",
     every_field_of_ephemeral: NO_PLUGIN,
 }

@@ -12,6 +12,7 @@
 //!
 //! Adding a user and removing a volume exclude each other, so that a volume with a user stays.
 
+mod local;
 mod names;
 mod options;
 mod volumes;

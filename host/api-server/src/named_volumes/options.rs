@@ -2,19 +2,19 @@
 //!
 //! With `plugin`, a driver makes the volume; with `from`, that of another volume makes a copy of it.
 //! With `type`, `o` and `device`, the options of Docker's own driver `local`, the volume is a folder
-//! of the host.
+//! of the host, or in memory.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path};
 
 use serde_json::{Value, json};
 use thiserror::Error;
 use volhost_model::quantity::{QuantityError, parse_bytes};
 
+use super::local::{self, LocalVolume};
 use super::names::{NAMESPACE, VolumeName};
 
 /// The size of a volume that names none.
-const DEFAULT_SIZE: &str = "1Gi";
+pub(super) const DEFAULT_SIZE: &str = "1Gi";
 /// The plugins that come with volhost serve drivers with names of this domain.
 const SHIPPED_DOMAIN: &str = ".volhost.io";
 /// The option with the volume to copy.
@@ -39,21 +39,24 @@ pub(super) enum OptionError {
     Zero,
     /// Docker's driver `local` makes another kind of volume of this value.
     #[error(
-        "option {0}: {1:?} is not supported; a folder of the host is a volume with `-o type=none -o o=bind -o device=/the/folder`, and `--tmpfs` of docker run is one in memory"
+        "option {0}: {1:?} is not supported; a folder of the host is a volume with `-o type=none -o o=bind -o device=/the/folder`, a memory one with `-o type=tmpfs -o device=tmpfs -o o=size=64m`"
     )]
-    NoBind(&'static str, String),
+    NoLocal(&'static str, String),
+    /// A volume in memory has no such option.
+    #[error("option o: {0:?} {1}")]
+    Memory(String, &'static str),
     /// The folder is missing, or no absolute path.
     #[error("option device: {0:?} is no absolute path of a folder without `..`")]
     Device(String),
-    /// The option says nothing of a folder of the host.
-    #[error("option {0}: a folder of the host has none; only type, o and device describe it")]
-    NotOfFolder(String),
+    /// The option says nothing of a folder of the host or a memory.
+    #[error("option {0}: a folder of the host, or a memory, has none; only type, o and device describe it")]
+    NotOfLocal(String),
     /// The option says nothing of a copy.
     #[error("option {0}: a copy is made as the volume that it is of; only from and size describe it")]
     NotOfCopy(String),
     /// There is no such option.
     #[error(
-        "option {0}: there is no such option; those are plugin, size, fstype, mount-options, and `parameters.KEY` for a parameter of the driver, from for a copy of a volume, or type, o and device for a folder of the host"
+        "option {0}: there is no such option; those are plugin, size, fstype, mount-options, and `parameters.KEY` for a parameter of the driver, from for a copy of a volume, or type, o and device for a folder of the host or a memory"
     )]
     Unknown(String),
 }
@@ -70,8 +73,8 @@ pub(super) enum VolumeOptions {
         /// Its size in bytes; none: that of the other.
         size: Option<u64>,
     },
-    /// It is this folder of the host, and stays when the volume is removed.
-    Folder(String),
+    /// No driver makes it.
+    Local(LocalVolume),
 }
 
 /// How a driver makes a volume.
@@ -91,8 +94,8 @@ impl VolumeOptions {
     pub(super) fn read(options: impl IntoIterator<Item = (String, String)>) -> Result<Self, OptionError> {
         // In the order of their names, so that the same mistake is always the first.
         let options: BTreeMap<String, String> = options.into_iter().collect();
-        if ["type", "o", "device"].iter().any(|key| options.contains_key(*key)) {
-            return folder(options).map(Self::Folder);
+        if local::KEYS.iter().any(|key| options.contains_key(*key)) {
+            return LocalVolume::read(options).map(Self::Local);
         }
         if options.contains_key(FROM) {
             return copy(options);
@@ -171,59 +174,9 @@ fn copy(options: BTreeMap<String, String>) -> Result<VolumeOptions, OptionError>
     Ok(VolumeOptions::Copy { of, size })
 }
 
-/// Reads the options of a folder of the host, and returns its path.
-fn folder(options: BTreeMap<String, String>) -> Result<String, OptionError> {
-    let (mut device, mut is_bind) = (None, false);
-    for (key, value) in options {
-        match key.as_str() {
-            "device" => device = Some(value),
-            "type" if matches!(value.as_str(), "" | "none" | "bind") => {}
-            "type" => return Err(OptionError::NoBind("type", shown(&value))),
-            "o" if matches!(value.as_str(), "bind" | "rbind") => is_bind = true,
-            "o" => return Err(OptionError::NoBind("o", shown(&value))),
-            _ => return Err(OptionError::NotOfFolder(shown(&key))),
-        }
-    }
-    if !is_bind {
-        return Err(OptionError::NoBind("o", String::new()));
-    }
-    let device = device.unwrap_or_default();
-    let path = Path::new(&device);
-    let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
-    if path.is_absolute() && is_plain { Ok(device) } else { Err(OptionError::Device(shown(&device))) }
-}
-
-fn shown(text: &str) -> String {
+/// The beginning of what a message repeats.
+pub(super) fn shown(text: &str) -> String {
     text.chars().take(64).collect()
-}
-
-/// Returns the manifest of the PersistentVolume of a folder, and of its claim.
-pub(super) fn folder_manifest(volume: &VolumeName, path: &str) -> String {
-    let claim = json!({
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": { "name": volume.claim(), "namespace": NAMESPACE },
-        "spec": {
-            "accessModes": ["ReadWriteMany"],
-            "storageClassName": "",
-            "volumeName": volume.persistent_volume(),
-            "resources": { "requests": { "storage": DEFAULT_SIZE } },
-        },
-    });
-    let folder = json!({
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": { "name": volume.persistent_volume() },
-        "spec": {
-            "accessModes": ["ReadWriteMany"],
-            // Nobody counts it: the folder has the room of its file system.
-            "capacity": { "storage": DEFAULT_SIZE },
-            "persistentVolumeReclaimPolicy": "Retain",
-            "claimRef": { "namespace": NAMESPACE, "name": volume.claim() },
-            "hostPath": { "path": path, "type": "Directory" },
-        },
-    });
-    format!("{folder}\n---\n{claim}\n")
 }
 
 /// Returns the claim of a volume that a driver makes.
@@ -298,19 +251,6 @@ mod tests {
         assert!(error.starts_with("option sise: "), "{error}");
         assert_eq!(read(&[]), Err(OptionError::NoPlugin));
         assert!(matches!(read(&[("plugin", "../x")]), Err(OptionError::Plugin(_))));
-    }
-
-    #[test]
-    fn a_folder_of_the_host_is_described_as_to_docker() {
-        let bind = |device| read(&[("type", "none"), ("o", "bind"), ("device", device)]);
-        assert_eq!(bind("/srv/data"), Ok(VolumeOptions::Folder("/srv/data".to_owned())));
-        for path in ["", "srv", "/srv/../etc", "../x"] {
-            assert!(matches!(bind(path), Err(OptionError::Device(_))), "{path}");
-        }
-        assert!(matches!(read(&[("type", "tmpfs"), ("device", "tmpfs")]), Err(OptionError::NoBind("type", _))));
-        assert!(matches!(read(&[("o", "size=1m"), ("device", "/srv")]), Err(OptionError::NoBind("o", _))));
-        assert!(matches!(read(&[("device", "/srv")]), Err(OptionError::NoBind("o", _))));
-        assert!(matches!(read(&[("o", "bind"), ("device", "/srv"), ("size", "1g")]), Err(OptionError::NotOfFolder(_))));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use volhost_node::event_loop::requests::{PodSelector, RequestError};
 use volhost_objects::{Kind, ObjectKey};
 
 use super::names::{NAMESPACE, NamedVolumeNameError, VolumeName};
-use super::options::{ProvisionOptions, VolumeOptions, claim, folder_manifest};
+use super::options::{ProvisionOptions, VolumeOptions, claim};
 use crate::status::refused;
 
 /// How long `create` waits for the storage. Podman cuts a call after 5 s; a volume that takes
@@ -53,9 +53,9 @@ pub(super) enum VolumesError {
         "the StorageClass of volume {0} is gone, so that no copy can be made as it was; create a volume with `-o plugin`"
     )]
     NoClass(String),
-    /// It is a folder of the host.
-    #[error("volume {0} is a folder of the host: no driver makes it larger or copies it")]
-    Folder(String),
+    /// It is a folder of the host, or in memory.
+    #[error("volume {0} is a folder of the host or a memory: no driver makes it larger or copies it")]
+    Local(String),
     /// It would shrink.
     #[error("volume {name} has {has} bytes, and cannot shrink to {wanted}")]
     Shrink { name: String, has: u64, wanted: u64 },
@@ -71,7 +71,7 @@ impl From<VolumesError> for Status {
             VolumesError::Exists(_) => Self::already_exists(text),
             VolumesError::InUse { .. }
             | VolumesError::NotCreated { .. }
-            | VolumesError::Folder(_)
+            | VolumesError::Local(_)
             | VolumesError::NoClass(_) => Self::failed_precondition(text),
             VolumesError::NotReached { .. } => Self::deadline_exceeded(text),
         }
@@ -136,12 +136,12 @@ impl Volumes {
     async fn manifest(&self, volume: &VolumeName, options: &VolumeOptions) -> Result<String, VolumesError> {
         let (of, size) = match options {
             VolumeOptions::Provisioned(options) => return Ok(options.manifest(volume, None)),
-            VolumeOptions::Folder(path) => return Ok(folder_manifest(volume, path)),
+            VolumeOptions::Local(local) => return Ok(local.manifest(volume)),
             VolumeOptions::Copy { of, size } => (VolumeName::new(of)?, *size),
         };
         let has = self.require(&of).await?;
         if has.volume == of.persistent_volume() {
-            return Err(VolumesError::Folder(of.as_str().to_owned()));
+            return Err(VolumesError::Local(of.as_str().to_owned()));
         }
         let size = size.unwrap_or_else(|| has.capacity.max(has.requested));
         let options = self.class(&of).await?.and_then(|class| ProvisionOptions::of_class(&class, size));
@@ -271,12 +271,12 @@ impl Volumes {
     /// Lets a volume grow.
     ///
     /// # Errors
-    /// [`VolumesError::Shrink`], [`VolumesError::Folder`].
+    /// [`VolumesError::Shrink`], [`VolumesError::Local`].
     pub(super) async fn resize(&self, volume: &VolumeName, size: u64) -> Result<(), VolumesError> {
         let _locked = self.changes.lock().await;
         let has = self.require(volume).await?;
         if has.volume == volume.persistent_volume() {
-            return Err(VolumesError::Folder(volume.as_str().to_owned()));
+            return Err(VolumesError::Local(volume.as_str().to_owned()));
         }
         let bytes = has.capacity.max(has.requested);
         if size < bytes {
