@@ -18,6 +18,8 @@ use crate::query::{PageQuery, Words};
 /// The most pods, and the most volumes, in an answer: those that wait come first. A browser shows
 /// thousands of rows slowly, and a person reads none of them.
 const MAX_ROWS: usize = 500;
+/// The most volumes whose wait is explained: those below would be out of sight.
+const MAX_EXPLAINED: usize = 20;
 /// The most entries of a timeline: the last ones.
 const MAX_ENTRIES: usize = 500;
 
@@ -87,11 +89,15 @@ impl NodeState {
                 "plugins": counts(self.plugins.iter().map(|plugin| plugin.state.as_str())),
             },
             "pods": pods.iter().take(MAX_ROWS).map(|pod| pod_row(pod)).collect::<Vec<_>>(),
-            "volumes": volumes.iter().take(MAX_ROWS).map(|volume| volume_row(volume, &facts, now_us)).collect::<Vec<_>>(),
+            "volumes": volumes.iter().take(MAX_ROWS).enumerate().map(|(at, volume)| {
+                let why = if at < MAX_EXPLAINED && !is_well(volume) { facts.of_volume(volume, now_us) } else { Vec::new() };
+                volume_row(volume, &why)
+            }).collect::<Vec<_>>(),
             "plugins": self.plugins.iter().map(plugin_row).collect::<Vec<_>>(),
             "hidden": {
                 "pods": pods.len().saturating_sub(MAX_ROWS),
                 "volumes": volumes.len().saturating_sub(MAX_ROWS),
+                "waits": volumes.iter().filter(|volume| !is_well(volume)).count().saturating_sub(MAX_EXPLAINED),
             },
             "pod": named,
         });
@@ -177,7 +183,7 @@ fn pod_row(pod: &PodView) -> Value {
     })
 }
 
-fn volume_row(volume: &VolumeView, facts: &NodeFacts, now_us: u64) -> Value {
+fn volume_row(volume: &VolumeView, sentences: &[String]) -> Value {
     json!({
         "pod": volume.pod,
         "name": volume_name(volume),
@@ -186,7 +192,7 @@ fn volume_row(volume: &VolumeView, facts: &NodeFacts, now_us: u64) -> Value {
         "state": volume.state.as_str(),
         "since": volume.since,
         "failures": volume.failures,
-        "sentences": if is_well(volume) { Vec::new() } else { facts.of_volume(volume, now_us) },
+        "sentences": sentences,
     })
 }
 
@@ -264,8 +270,18 @@ mod tests {
         let state = NodeState { pods, ..NodeState::default() };
         let document = read(&state, None);
         assert_eq!(document["pods"].as_array().unwrap().len(), MAX_ROWS);
-        assert_eq!(document["hidden"], json!({"pods": 101, "volumes": 101}));
+        assert_eq!(document["hidden"], json!({"pods": 101, "volumes": 101, "waits": 0}));
         assert_eq!(document["pods"][0]["name"], "shop/x\\u{202e}y");
+    }
+
+    #[test]
+    fn the_first_of_many_volumes_that_wait_are_explained_and_the_others_counted() {
+        let pods = (0..100).map(|number| pod(&format!("p{number}"), "Pending")).collect();
+        let document = read(&NodeState { pods, ..NodeState::default() }, None);
+        let volumes = document["volumes"].as_array().unwrap();
+        let explained = volumes.iter().filter(|volume| volume["sentences"] != json!([])).count();
+        assert_eq!((volumes.len(), explained), (100, MAX_EXPLAINED));
+        assert_eq!(document["hidden"]["waits"], 80);
     }
 
     #[test]
