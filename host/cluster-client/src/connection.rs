@@ -1,5 +1,6 @@
 //! The configuration, and one connection for all requests and watches.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use http::header::{HeaderValue, USER_AGENT};
 use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::Builder;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::retry::RetryPolicy;
+use kube::client::retry::{InvalidBackoff, RetryPolicy};
 use kube::client::{Body, ConfigExt as _};
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
@@ -19,6 +20,28 @@ use tower::retry::RetryLayer;
 /// may take: a watch whose API server has vanished ends after both.
 const ASKED_EVERY: Duration = Duration::from_secs(20);
 const ANSWER_TIME: Duration = Duration::from_secs(10);
+
+/// How often a request that the API server does not take now (429, 503, 504) is sent again. It comes
+/// back after the time that the server names; without one, after a time that doubles. A request
+/// must not wait for long after the server is back.
+const MOST_RETRIES: u32 = 6;
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const LONGEST_RETRY: Duration = Duration::from_secs(3);
+
+/// Two clients that share their connections.
+#[derive(Clone)]
+pub struct Connection {
+    /// For single requests: one that the server does not take now is sent again a few times.
+    pub requests: Client,
+    /// For watches, which begin again by themselves: they learn of each failure.
+    pub watches: Client,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
 
 /// Why there is no client.
 #[derive(Debug, Error)]
@@ -38,6 +61,9 @@ pub enum ConnectionError {
     /// The configuration cannot be used.
     #[error("cannot make a client of the API server: {0}")]
     Client(#[source] Box<kube::Error>),
+    /// The times between retries are not in order.
+    #[error("cannot make a client of the API server: {0}")]
+    Retries(#[source] InvalidBackoff),
 }
 
 /// Reads the kubeconfig file at this path; without one, KUBECONFIG or the service account of this
@@ -52,7 +78,7 @@ pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, Connecti
     Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(failed)
 }
 
-/// Makes a client. `agent`: who asks, for the operator who reads the API server's log. Needs a
+/// Makes clients. `agent`: who asks, for the operator who reads the API server's log. Needs a
 /// tokio runtime. Nothing is sent before the first request.
 ///
 /// All requests share one HTTP/2 connection, as the kubelet's do: the watches of many objects cost
@@ -60,7 +86,7 @@ pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, Connecti
 ///
 /// # Errors
 /// [`ConnectionError::Client`].
-pub fn connect(mut config: Config, agent: &str) -> Result<Client, ConnectionError> {
+pub fn connect(mut config: Config, agent: &str) -> Result<Connection, ConnectionError> {
     let failed = |error| ConnectionError::Client(Box::new(error));
     config.headers.extend(HeaderValue::from_str(agent).ok().map(|agent| (USER_AGENT, agent)));
     let connector = HttpsConnectorBuilder::new()
@@ -73,12 +99,17 @@ pub fn connect(mut config: Config, agent: &str) -> Result<Client, ConnectionErro
         .http2_keep_alive_interval(ASKED_EVERY)
         .http2_keep_alive_timeout(ANSWER_TIME)
         .build(connector);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry())))
-        .option_layer(config.auth_layer().map_err(failed)?)
-        .layer(config.extra_headers_layer().map_err(failed)?)
-        .map_err(tower::BoxError::from)
-        .service(client);
-    Ok(Client::new(service, config.default_namespace))
+    let retries = RetryPolicy::new(FIRST_RETRY, LONGEST_RETRY, MOST_RETRIES, true).map_err(ConnectionError::Retries)?;
+    let headers = config.extra_headers_layer().map_err(failed)?;
+    let over = |retries: Option<RetryPolicy>| -> Result<Client, ConnectionError> {
+        let service = ServiceBuilder::new()
+            .layer(config.base_uri_layer())
+            .option_layer(retries.map(RetryLayer::new))
+            .option_layer(config.auth_layer().map_err(failed)?)
+            .layer(headers.clone())
+            .map_err(tower::BoxError::from)
+            .service(client.clone());
+        Ok(Client::new(service, config.default_namespace.clone()))
+    };
+    Ok(Connection { requests: over(Some(retries))?, watches: over(None)? })
 }

@@ -2,7 +2,7 @@
 //!
 //! | module | its job |
 //! |---|---|
-//! | `connection` | the configuration, and one connection for all requests and watches |
+//! | `connection` | the configuration, and clients for requests and for watches |
 //! | `events` | events on objects |
 //! | [`claims`] | the status of claims whose volumes grow |
 //! | [`quantity`] | sizes as Kubernetes writes them |
@@ -13,5 +13,5 @@ mod connection;
 mod events;
 pub mod quantity;
 
-pub use connection::{ConnectionError, configuration, connect};
+pub use connection::{Connection, ConnectionError, configuration, connect};
 pub use events::{Events, shortened};

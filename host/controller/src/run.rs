@@ -7,7 +7,7 @@ use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use volhost_cluster_client::Events;
+use volhost_cluster_client::{Connection, Events};
 use volhost_config::ControllerArguments;
 use volhost_model::duration::HumanDuration;
 use volhost_telemetry::Telemetry;
@@ -210,10 +210,10 @@ async fn begin(arguments: &ControllerArguments, metrics: &Metrics) -> Result<Beg
     let HumanDuration(timeout) = arguments.timeout;
     let driver = Arc::new(Driver::connect(arguments.csi.path(), timeout, metrics.calls()).await?);
     let agent = format!("volhost-controller/{} ({})", env!("CARGO_PKG_VERSION"), driver.name());
-    let client = volhost_cluster_client::connect(config, &agent)?;
+    let Connection { requests: client, watches } = volhost_cluster_client::connect(config, &agent)?;
     let (queues, known) = (Queues::default(), Arc::new(OnceLock::new()));
     metrics.watch_queues(queues.clone());
-    let caches = Caches::start(&client, &driver, &namespace, handlers(&queues, &known, driver.name()));
+    let caches = Caches::start(&watches, &driver, &namespace, handlers(&queues, &known, driver.name()));
     // Nothing is worked on before.
     drop(known.set(caches.clone()));
     if !caches.wait_ready().await {

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tracing::{info, warn};
-use volhost_cluster_client::Events;
+use volhost_cluster_client::{Connection, Events};
 use volhost_config::NodeAgentArguments;
 use volhost_telemetry::Telemetry;
 
@@ -49,12 +49,12 @@ async fn agent(arguments: NodeAgentArguments, socket: &Path) -> Result<(), Agent
     let config = volhost_cluster_client::configuration(arguments.kubeconfig.as_deref()).await?;
     let agent = format!("volhost-node-agent/{} ({node})", env!("CARGO_PKG_VERSION"));
     let connect: Connect = Box::new(move || volhost_cluster_client::connect(config.clone(), &agent));
-    let client = connect()?;
+    let Connection { requests: client, watches } = connect()?;
     let (seen, known) = watch::channel(None);
-    tokio::spawn(watches::watch_node(client.clone(), node.clone(), seen));
+    tokio::spawn(watches::watch_node(watches.clone(), node.clone(), seen));
     let events = Events::start(client.clone(), "volhost-node-agent", &node);
     let pods = PodReferences::default();
-    let mut mirror = Mirror::start(&client, connect, &node, arguments.scope.clone(), events.clone(), pods.clone());
+    let mut mirror = Mirror::start(&watches, connect, &node, arguments.scope.clone(), events.clone(), pods.clone());
     let has_all = arguments.scope.is_whole_node();
     let parts = SessionParts { client, node, has_all, daemon: Daemon::new(socket), events, pods, known };
     let mut logged = String::new();

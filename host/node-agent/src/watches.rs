@@ -15,7 +15,7 @@ use kube::runtime::watcher::{self, Config, Event, watch_object};
 use kube::{Api, Client};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
-use volhost_cluster_client::ConnectionError;
+use volhost_cluster_client::{Connection, ConnectionError};
 use volhost_objects::{Kind, ObjectKey};
 
 use crate::cluster_object::ClusterObject;
@@ -25,8 +25,8 @@ use crate::known::{News, all_of};
 /// next waits until another has ended, which a watch does not.
 const WATCHES_PER_CONNECTION: usize = 80;
 
-/// Makes a client with a connection of its own.
-pub(crate) type Connect = Box<dyn Fn() -> Result<Client, ConnectionError> + Send + Sync>;
+/// Makes clients with connections of their own.
+pub(crate) type Connect = Box<dyn Fn() -> Result<Connection, ConnectionError> + Send + Sync>;
 
 /// The watches. Dropping it ends them.
 pub(crate) struct Watches {
@@ -87,7 +87,7 @@ impl Watches {
             return (client.clone(), Place::take(watches));
         }
         // It was made from the same configuration before.
-        let client = (self.connect)().unwrap_or_else(|_| self.first.clone());
+        let client = (self.connect)().map_or_else(|_| self.first.clone(), |connection| connection.watches);
         let watches = Arc::default();
         let place = Place::take(&watches);
         self.clients.push((client.clone(), watches));

@@ -16,6 +16,7 @@ mod controllers;
 mod demo;
 mod deploy;
 mod driver_object;
+mod faults;
 mod groups;
 mod kit;
 mod migrated;

@@ -14,6 +14,7 @@ use volhost_tests::loop_devices::LoopDevices;
 use volhost_tests::wait::eventually;
 
 use crate::controllers::{Controller, assert_permitted, deploy, kubeconfig};
+use crate::faults::{Fault, Faults};
 use crate::proxy::Proxy;
 
 const NAMESPACE: &str = "volhost-node";
@@ -84,6 +85,17 @@ impl AgentNode {
             .stderr(log)
             .spawn();
         self.agent = Some(agent.unwrap());
+    }
+
+    /// Starts the agent again, with an API server that can be told to answer badly.
+    fn reach_the_api_server_by_faults(&mut self) -> Faults {
+        let faults = Faults::start(&self.kubeconfig);
+        let mut config: Value = serde_json::from_str(&fs::read_to_string(&self.kubeconfig).unwrap()).unwrap();
+        config["clusters"][0]["cluster"] = serde_json::json!({ "server": faults.url() });
+        fs::write(&self.kubeconfig, config.to_string()).unwrap();
+        self.kill_agent();
+        self.start_agent();
+        faults
     }
 
     fn kill_agent(&mut self) {
@@ -293,6 +305,93 @@ fn without_the_api_server_every_volume_stays_and_what_has_changed_is_done_after_
     node.delete_pod("agent-stays");
     node.assert_unmounted();
     node.assert_permitted();
+}
+
+/// What is known is kept while the API server answers badly, an agent that is started then included;
+/// what has changed is done when it answers again, or, by lists, before that.
+fn stays_mounted_through(fault: Fault, name: &'static str) {
+    let mut node = AgentNode::start(name);
+    let faults = node.reach_the_api_server_by_faults();
+    let map = format!("{name}-map");
+    node.cluster.apply(&config_map(&map, "before"));
+    let volumes = format!("[{{ name: vmap, configMap: {{ name: {map} }} }}, {{ name: vscratch, emptyDir: {{}} }}]");
+    let (web, again) = (format!("{name}-web"), format!("{name}-again"));
+    let (stays, goes) = (node.pod(&web, &volumes), node.pod(&again, &volumes));
+    let text = |node: &AgentNode, uid: &str| node.file(uid, "kubernetes.io~configmap", "vmap/text");
+    for uid in [&stays, &goes] {
+        node.assert_content(&text(&node, uid), "before");
+    }
+
+    faults.set(fault, "");
+    node.cluster.apply(&config_map(&map, "after"));
+    // Another pod of the same name.
+    node.delete_pod(&again);
+    assert!(eventually(|| node.cluster.try_kubectl(&["get", "pod", &again]).is_err()));
+    let comes = node.pod(&again, &volumes);
+    node.kill_agent();
+    node.start_agent();
+    node.node.kill();
+    node.node.start();
+    assert!(eventually(|| faults.answered() >= 8), "{} answers\n{}", faults.answered(), node.log());
+    assert!(text(&node, &stays).exists(), "{}", node.node.log());
+    let shown = node.node.ok(&["get", "pods", "-A", "-o", "wide"]);
+    assert!(shown.contains(&web), "{shown}");
+    if matches!(fault, Fault::TooManyRequests | Fault::Broken | Fault::Reset) {
+        assert!(text(&node, &goes).exists(), "nobody knows that it is gone\n{}", node.node.log());
+    }
+
+    if matches!(fault, Fault::TooManyRequests | Fault::Broken | Fault::Reset) {
+        faults.set(Fault::None, "");
+    }
+    node.assert_content(&text(&node, &comes), "after");
+    node.assert_content(&text(&node, &stays), "after");
+    assert!(eventually(|| !text(&node, &goes).exists()), "{}\n{}", node.log(), node.node.log());
+    faults.set(Fault::None, "");
+    for pod in [&web, &again] {
+        node.delete_pod(pod);
+    }
+    node.assert_unmounted();
+}
+
+#[test]
+fn an_api_server_that_has_too_much_to_do_costs_no_mount() {
+    stays_mounted_through(Fault::TooManyRequests, "agent-throttled");
+}
+
+#[test]
+fn an_api_server_that_is_broken_costs_no_mount() {
+    stays_mounted_through(Fault::Broken, "agent-broken");
+}
+
+#[test]
+fn watches_that_expire_cost_no_mount_and_no_change() {
+    stays_mounted_through(Fault::WatchExpired, "agent-expired");
+}
+
+#[test]
+fn connections_that_break_in_an_answer_cost_no_mount() {
+    stays_mounted_through(Fault::Reset, "agent-reset");
+}
+
+#[test]
+fn slow_answers_cost_no_mount_and_no_change() {
+    stays_mounted_through(Fault::Slow, "agent-slow");
+}
+
+#[test]
+fn a_pod_says_which_object_cannot_be_read_and_why() {
+    let mut node = AgentNode::start("agent-unread");
+    let faults = node.reach_the_api_server_by_faults();
+    node.cluster.apply(&config_map("agent-unread", "here"));
+    faults.set(Fault::TooManyRequests, "/configmaps");
+    let uid = node.pod("agent-unread", "[{ name: vmap, configMap: { name: agent-unread } }]");
+    let said = || node.cluster.kubectl(&["describe", "pod", "agent-unread"]);
+    let why = "its volumes wait for what they name: ConfigMap default/agent-unread: the server has too much to do";
+    assert!(eventually(|| said().contains(why)), "{}\n{}", said(), node.log());
+    faults.set(Fault::None, "");
+    node.assert_content(&node.file(&uid, "kubernetes.io~configmap", "vmap/text"), "here");
+    node.delete_pod("agent-unread");
+    node.assert_unmounted();
 }
 
 #[test]
