@@ -20,7 +20,7 @@ mount -t overlay -o "lowerdir=/,upperdir=$FOLDER/upper,workdir=$FOLDER/work" ove
 cd "$FOLDER/root"
 mount --rbind /dev dev
 mount -t proc proc proc
-mount -t sysfs sysfs sys
+mount --rbind /sys sys
 mount -t tmpfs run run
 mount -t tmpfs tmp tmp
 rm -rf etc/volhost usr/local/bin/volhost usr/local/bin/volhostd usr/local/lib/volhost var/lib/volhost* var/cache/volhost

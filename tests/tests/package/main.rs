@@ -9,6 +9,7 @@
     reason = "tests may panic"
 )]
 
+mod containers;
 mod fresh_root;
 mod install;
 mod unit;

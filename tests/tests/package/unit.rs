@@ -16,7 +16,7 @@ use crate::fresh_root::FreshRoot;
 const FOLDERS: [(&str, &str); 4] =
     [("Runtime", "/run"), ("State", "/var/lib"), ("Cache", "/var/cache"), ("Configuration", "/etc")];
 const NOTIFY_SOCKET: &str = "/run/notify";
-const LOG: &str = "/run/log";
+pub(crate) const LOG: &str = "/run/log";
 
 /// A service that runs.
 #[derive(Debug)]
