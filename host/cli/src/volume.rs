@@ -13,7 +13,7 @@ use volhost_model::duration::HumanDuration;
 
 use super::client::{ANSWER_TIME, Client, within};
 use super::error::CliError;
-use super::format::printable;
+use super::format::{printable, rfc3339};
 use super::output::Output;
 
 /// The user of `mount` and `umount` without `--id`.
@@ -196,6 +196,7 @@ fn shown(volume: &pb::NamedVolume) -> Value {
     let users = volume.users.iter().map(|user| json!({ "id": user.id, "path": user.path }));
     json!({
         "name": volume.name,
+        "created": rfc3339(volume.created_us),
         "phase": volume.phase,
         "reason": volume.reason,
         "requested_bytes": volume.requested_bytes,

@@ -26,6 +26,9 @@ pub(crate) struct VolumeAnswer {
     name: String,
     /// The mount of one of its users; empty without one.
     mountpoint: String,
+    /// When it was created, by RFC 3339; absent if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_at: Option<String>,
     /// What `docker volume inspect` shows.
     status: Value,
 }
@@ -52,7 +55,9 @@ impl From<pb::NamedVolume> for VolumeAnswer {
         if let (Some(status), false) = (status.as_object_mut(), volume.reason.is_empty()) {
             status.insert("reason".to_owned(), Value::String(volume.reason));
         }
-        Self { name: volume.name, mountpoint, status }
+        let created = i64::try_from(volume.created_us).ok().filter(|micros| *micros > 0);
+        let created_at = created.and_then(|micros| jiff::Timestamp::from_microsecond(micros).ok());
+        Self { name: volume.name, mountpoint, created_at: created_at.map(|time| time.to_string()), status }
     }
 }
 

@@ -15,3 +15,4 @@ mod mounts;
 mod named;
 mod plugin_api;
 mod podman;
+mod yardstick;

@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use serde_json::{Value, json};
 
 use super::names::{NAMESPACE, VolumeName};
-use super::options::{DEFAULT_SIZE, OptionError, parse_size, shown};
+use super::options::{DEFAULT_SIZE, Labels, OptionError, parse_size, shown};
 
 /// The options that describe such a volume.
 pub(super) const KEYS: [&str; 3] = ["type", "o", "device"];
@@ -54,12 +54,12 @@ impl LocalVolume {
         }
     }
 
-    /// Returns the manifest of the PersistentVolume and of its claim.
-    pub(super) fn manifest(&self, volume: &VolumeName) -> String {
+    /// Returns the manifest of the PersistentVolume and of its claim, with its labels.
+    pub(super) fn manifest(&self, volume: &VolumeName, labels: &Labels) -> String {
         let claim = json!({
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
-            "metadata": { "name": volume.claim(), "namespace": NAMESPACE },
+            "metadata": { "name": volume.claim(), "namespace": NAMESPACE, "labels": labels },
             "spec": {
                 "accessModes": ["ReadWriteMany"],
                 "storageClassName": "",
@@ -181,7 +181,8 @@ mod tests {
     fn a_memory_is_described_as_to_docker() {
         let memory = |o| read(&[("type", "tmpfs"), ("device", "tmpfs"), ("o", o)]);
         let name = VolumeName::new("cache").unwrap();
-        let manifest = memory("size=100m,uid=1000,gid=0,mode=0750,nr_inodes=10k,noexec").unwrap().manifest(&name);
+        let manifest =
+            memory("size=100m,uid=1000,gid=0,mode=0750,nr_inodes=10k,noexec").unwrap().manifest(&name, &Labels::new());
         for part in [
             r#""size":"104857600""#,
             r#""uid":"1000""#,

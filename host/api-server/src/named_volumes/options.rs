@@ -19,8 +19,14 @@ pub(super) const DEFAULT_SIZE: &str = "1Gi";
 const SHIPPED_DOMAIN: &str = ".volhost.io";
 /// The option with the volume to copy.
 const FROM: &str = "from";
+/// The label of a claim with the time at which its volume was created, in seconds since the Unix
+/// epoch.
+pub(super) const CREATED: &str = "volhost.io/created";
 /// The start of an option for the driver.
 const PARAMETER: &str = "parameters.";
+
+/// The labels of a claim.
+pub(super) type Labels = BTreeMap<String, String>;
 
 /// Why an option was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -138,9 +144,9 @@ impl ProvisionOptions {
         })
     }
 
-    /// Returns the manifest of the StorageClass and of the claim, which begins with the content of
-    /// `source`, if there is one.
-    pub(super) fn manifest(&self, volume: &VolumeName, source: Option<&VolumeName>) -> String {
+    /// Returns the manifest of the StorageClass and of the claim, with its labels, which begins with
+    /// the content of `source`, if there is one.
+    pub(super) fn manifest(&self, volume: &VolumeName, labels: &Labels, source: Option<&VolumeName>) -> String {
         let class = json!({
             "apiVersion": "storage.k8s.io/v1",
             "kind": "StorageClass",
@@ -152,7 +158,7 @@ impl ProvisionOptions {
             "volumeBindingMode": "Immediate",
             "allowVolumeExpansion": true,
         });
-        let mut claim = claim(volume, self.size);
+        let mut claim = claim(volume, labels, self.size);
         if let (Some(source), Some(spec)) = (source, claim.get_mut("spec").and_then(Value::as_object_mut)) {
             let source = json!({ "kind": "PersistentVolumeClaim", "name": source.claim() });
             spec.insert("dataSource".to_owned(), source);
@@ -180,11 +186,11 @@ pub(super) fn shown(text: &str) -> String {
 }
 
 /// Returns the claim of a volume that a driver makes.
-pub(super) fn claim(volume: &VolumeName, size: u64) -> Value {
+pub(super) fn claim(volume: &VolumeName, labels: &Labels, size: u64) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": { "name": volume.claim(), "namespace": NAMESPACE },
+        "metadata": { "name": volume.claim(), "namespace": NAMESPACE, "labels": labels },
         "spec": {
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": volume.class(),
@@ -256,7 +262,9 @@ mod tests {
     #[test]
     fn a_plugin_of_volhost_needs_no_domain() {
         let manifest = |plugin| match read(&[("plugin", plugin)]) {
-            Ok(VolumeOptions::Provisioned(options)) => options.manifest(&VolumeName::new("data").unwrap(), None),
+            Ok(VolumeOptions::Provisioned(options)) => {
+                options.manifest(&VolumeName::new("data").unwrap(), &Labels::new(), None)
+            }
             other => panic!("{other:?}"),
         };
         assert!(manifest("loop").contains("\"provisioner\":\"loop.volhost.io\""));
@@ -272,7 +280,7 @@ mod tests {
         let class = json!({ "provisioner": "p", "mountOptions": ["noatime"], "parameters": { "a": "b" } });
         let options = ProvisionOptions::of_class(&class, 7).unwrap();
         let (copy, of) = (VolumeName::new("copy").unwrap(), VolumeName::new("data").unwrap());
-        let manifest = options.manifest(&copy, Some(&of));
+        let manifest = options.manifest(&copy, &Labels::new(), Some(&of));
         for part in [r#""a":"b""#, r#"["noatime"]"#, r#""storage":"7""#, r#""name":"data""#, r#"PersistentVolumeClaim"#]
         {
             assert!(manifest.contains(part), "{part}: {manifest}");

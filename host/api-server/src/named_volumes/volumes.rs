@@ -1,6 +1,6 @@
 //! Named volumes as objects of the node.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -15,7 +15,7 @@ use volhost_node::event_loop::requests::{PodSelector, RequestError};
 use volhost_objects::{Kind, ObjectKey};
 
 use super::names::{NAMESPACE, NamedVolumeNameError, VolumeName};
-use super::options::{ProvisionOptions, VolumeOptions, claim};
+use super::options::{CREATED, Labels, ProvisionOptions, VolumeOptions, claim};
 use crate::status::refused;
 
 /// How long `create` waits for the storage. Podman cuts a call after 5 s; a volume that takes
@@ -134,9 +134,11 @@ impl Volumes {
 
     /// Returns the manifest of a new volume's objects.
     async fn manifest(&self, volume: &VolumeName, options: &VolumeOptions) -> Result<String, VolumesError> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let labels = Labels::from([(CREATED.to_owned(), now.as_secs().to_string())]);
         let (of, size) = match options {
-            VolumeOptions::Provisioned(options) => return Ok(options.manifest(volume, None)),
-            VolumeOptions::Local(local) => return Ok(local.manifest(volume)),
+            VolumeOptions::Provisioned(options) => return Ok(options.manifest(volume, &labels, None)),
+            VolumeOptions::Local(local) => return Ok(local.manifest(volume, &labels)),
             VolumeOptions::Copy { of, size } => (VolumeName::new(of)?, *size),
         };
         let has = self.require(&of).await?;
@@ -146,7 +148,7 @@ impl Volumes {
         let size = size.unwrap_or_else(|| has.capacity.max(has.requested));
         let options = self.class(&of).await?.and_then(|class| ProvisionOptions::of_class(&class, size));
         let options = options.ok_or_else(|| VolumesError::NoClass(of.as_str().to_owned()))?;
-        Ok(options.manifest(volume, Some(&of)))
+        Ok(options.manifest(volume, &labels, Some(&of)))
     }
 
     /// Returns the StorageClass of a volume, if it is there.
@@ -186,6 +188,8 @@ impl Volumes {
                 let path = self.path(&pod.uid).await.unwrap_or_default();
                 users.push(pb::NamedVolumeUser { id: volume.user(&pod.namespace, &pod.name), path });
             }
+            let created = claim.labels.get(CREATED).and_then(|seconds| seconds.parse::<u64>().ok());
+            let created_us = created.unwrap_or_default().saturating_mul(1_000_000);
             volumes.push(pb::NamedVolume {
                 name: volume.as_str().to_owned(),
                 phase: claim.phase,
@@ -195,6 +199,7 @@ impl Volumes {
                 provisioner: made.map(|made| made.provisioner.clone()).unwrap_or_default(),
                 persistent_volume: claim.volume,
                 users,
+                created_us,
             });
         }
         volumes.sort_by(|a, b| a.name.cmp(&b.name));
@@ -282,7 +287,7 @@ impl Volumes {
         if size < bytes {
             return Err(VolumesError::Shrink { name: volume.as_str().to_owned(), has: bytes, wanted: size });
         }
-        self.node.add_objects(claim(volume, size).to_string(), FieldValidation::Strict).await?;
+        self.node.add_objects(claim(volume, &has.labels, size).to_string(), FieldValidation::Strict).await?;
         Ok(())
     }
 
