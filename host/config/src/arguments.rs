@@ -96,6 +96,10 @@ pub struct CsiServeArguments {
     /// How long a plugin's own code may run in one call
     #[arg(long, value_name = "DURATION", default_value = "5s")]
     pub plugin_cpu_time: HumanDuration,
+    /// Address and port where metrics are served over HTTP, for Prometheus, as 127.0.0.1:9812; the
+    /// path is /metrics [default: none]
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics_listen: Option<SocketAddr>,
     /// Format of the log lines on standard error: text or json
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,

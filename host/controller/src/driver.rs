@@ -25,7 +25,7 @@ use volhost_proto::csi::{
 
 pub(crate) use volhost_proto::csi::controller_service_capability::rpc::Type as Can;
 
-use crate::metrics::{DriverCalls, ObservedChannel};
+use volhost_metrics_listener::driver_calls::{DriverCalls, Observed};
 
 /// Where a driver's manifest has the `spec` of its CSIDriver object, as JSON: `csi-serve`'s has.
 const DRIVER_OBJECT: &str = "storage.k8s.io/csidriver";
@@ -74,7 +74,7 @@ pub(crate) enum DriverError {
 /// A driver that is ready.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    channel: ObservedChannel,
+    channel: Observed<Channel>,
     timeout: Duration,
     name: String,
     controller: HashSet<i32>,
@@ -136,7 +136,7 @@ impl Driver {
             && takes_groups(channel.clone(), timeout).await.map_err(failed("GroupControllerGetCapabilities"))?;
         let node_expands = node_expands(channel.clone(), timeout).await;
         info!(driver = name, socket = %socket.display(), "the driver is ready");
-        let channel = ObservedChannel::new(channel, &name, calls);
+        let channel = Observed::new(channel, &name, calls);
         Ok(Self { channel, timeout, name, controller, topology, node_expands, groups, object })
     }
 
@@ -171,12 +171,12 @@ impl Driver {
     }
 
     /// A client for one call.
-    pub(crate) fn client(&self) -> ControllerClient<ObservedChannel> {
+    pub(crate) fn client(&self) -> ControllerClient<Observed<Channel>> {
         ControllerClient::new(self.channel.clone())
     }
 
     /// A client for one call for a group of snapshots.
-    pub(crate) fn group_client(&self) -> GroupControllerClient<ObservedChannel> {
+    pub(crate) fn group_client(&self) -> GroupControllerClient<Observed<Channel>> {
         GroupControllerClient::new(self.channel.clone())
     }
 

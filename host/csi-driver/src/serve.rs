@@ -20,6 +20,7 @@ use crate::identity::IdentityService;
 use crate::node::NodeService;
 use crate::registration::RegistrationService;
 use volhost_grpc_authority::AuthorityStream;
+use volhost_metrics_listener::driver_calls::{DriverCalls, ObserveLayer};
 use volhost_proto::csi::controller_server::ControllerServer;
 use volhost_proto::csi::group_controller_server::GroupControllerServer;
 use volhost_proto::csi::identity_server::IdentityServer;
@@ -129,7 +130,8 @@ impl Drop for SocketFile {
     }
 }
 
-/// Serves the driver until what `stop` returns is done, and calls `ready` when its sockets listen.
+/// Serves the driver until what `stop` returns is done, and calls `ready` when its sockets listen. Its
+/// calls are counted in `calls`.
 /// Volumes stay as they are when it ends; calls that run are waited for, up to twenty seconds.
 ///
 /// # Errors
@@ -137,6 +139,7 @@ impl Drop for SocketFile {
 pub async fn serve<S>(
     driver: Arc<ServedPlugin>,
     sockets: Sockets,
+    calls: Arc<DriverCalls>,
     ready: impl FnOnce(),
     stop: impl Fn() -> S,
 ) -> Result<(), DriverServeError>
@@ -150,6 +153,7 @@ where
     ready();
     let csi = own.incoming().map(|incoming| {
         Server::builder()
+            .layer(ObserveLayer::new(driver.name(), calls))
             .add_service(
                 IdentityServer::new(IdentityService(Arc::clone(&driver))).max_decoding_message_size(REQUEST_BYTES),
             )

@@ -1,5 +1,6 @@
 //! `volhostd csi-serve`: a plugin as a CSI driver.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,8 @@ use tracing::{info, warn};
 use volhost_config::{CsiEndpoint, CsiServeArguments};
 use volhost_csi_driver::{DriverOptions, ServedPlugin, Sockets, serve};
 use volhost_kernel::Kernel;
+use volhost_metrics_listener::driver_calls::DriverCalls;
+use volhost_metrics_listener::registry::serve_registry;
 use volhost_model::duration::HumanDuration;
 use volhost_process::{Launcher, linux_kernel};
 use volhost_runtime::{Compiler, Limits, Runtime, RuntimeConfig, Signatures};
@@ -82,7 +85,7 @@ pub(super) fn run(arguments: CsiServeArguments) -> Result<(), DaemonError> {
     };
     // One thread for everything that waits; each call has a thread of its own that may block.
     let threads = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(DaemonError::Runtime)?;
-    let outcome = threads.block_on(until_signal(Arc::new(driver), sockets));
+    let outcome = threads.block_on(until_signal(Arc::new(driver), sockets, arguments.metrics_listen));
     // A thread that the kernel holds in a hung system call must not keep the process from ending.
     threads.shutdown_background();
     telemetry.end();
@@ -92,7 +95,11 @@ pub(super) fn run(arguments: CsiServeArguments) -> Result<(), DaemonError> {
 /// The shortest plugin time: a plugin needs some time for any call.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-async fn until_signal(driver: Arc<ServedPlugin>, sockets: Sockets) -> Result<(), DaemonError> {
+async fn until_signal(
+    driver: Arc<ServedPlugin>,
+    sockets: Sockets,
+    metrics: Option<SocketAddr>,
+) -> Result<(), DaemonError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Runtime)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonError::Runtime)?;
     let stop = CancellationToken::new();
@@ -105,6 +112,12 @@ async fn until_signal(driver: Arc<ServedPlugin>, sockets: Sockets) -> Result<(),
         info!("the driver stops; volumes stay");
         stopped.cancel();
     });
+    let calls = Arc::new(DriverCalls::of_driver());
+    if let Some(address) = metrics {
+        let counted = Arc::clone(&calls);
+        let served = serve_registry(address, stop.clone(), move |registry| counted.register(registry));
+        served.await?;
+    }
     let name = driver.name().to_owned();
     let endpoint = sockets.endpoint.clone();
     let ready = move || {
@@ -116,7 +129,7 @@ async fn until_signal(driver: Arc<ServedPlugin>, sockets: Sockets) -> Result<(),
         let stop = stop.clone();
         async move { stop.cancelled().await }
     };
-    Ok(serve(driver, sockets, ready, stopped).await?)
+    Ok(serve(driver, sockets, calls, ready, stopped).await?)
 }
 
 /// The socket of a driver where kubelets have the sockets of all drivers.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 use volhost_config::ConfigError;
 use volhost_hardening::HardenError;
+use volhost_metrics_listener::listener::MetricsBindError;
 use volhost_model::text::error_chain;
 use volhost_model::visible::visible_lines;
 use volhost_runtime::{LoadError, RuntimeError, TrustedKeysError};
@@ -53,6 +54,9 @@ pub(super) enum DaemonError {
     /// The plugin cannot be loaded.
     #[error(transparent)]
     Plugin(#[from] LoadError),
+    /// Metrics cannot be served at the given address.
+    #[error(transparent)]
+    Metrics(#[from] MetricsBindError),
     /// The driver's socket has no place below the kubelet's folder.
     #[error("--kubelet-dir: the driver's socket below it cannot be used: {0}; give --endpoint")]
     KubeletDir(#[from] volhost_config::CsiEndpointError),

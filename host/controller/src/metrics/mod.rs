@@ -6,32 +6,28 @@
 //!
 //! | module | its job |
 //! |---|---|
-//! | `calls` | calls of the driver, counted as they end |
 //! | `work` | queues of objects, counted at each scrape |
 
-mod calls;
 mod work;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
-use volhost_metrics_listener::listener::{MetricsBindError, MetricsListener, MetricsSource, ScrapeError};
-use volhost_metrics_listener::process;
+use volhost_metrics_listener::driver_calls::DriverCalls;
+use volhost_metrics_listener::listener::MetricsBindError;
+use volhost_metrics_listener::registry::serve_registry;
 
-pub(crate) use calls::{DriverCalls, ObservedChannel};
 pub(crate) use work::QueueCounts;
 
 use crate::changes::Queues;
 
 /// What every replica counts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Metrics {
     calls: Arc<DriverCalls>,
     /// 1 for the Lease that this replica holds, 0 for one that it waits for.
@@ -45,9 +41,11 @@ struct LeaseLabels {
     name: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct VersionLabels {
-    version: &'static str,
+impl Default for Metrics {
+    fn default() -> Self {
+        let calls = Arc::new(DriverCalls::of_sidecar());
+        Self { calls, leads: Family::default(), queues: OnceLock::new() }
+    }
 }
 
 impl Metrics {
@@ -60,17 +58,8 @@ impl Metrics {
         address: SocketAddr,
         stop: CancellationToken,
     ) -> Result<(), MetricsBindError> {
-        let listener = MetricsListener::bind(address).await?;
-        if let Ok(address) = listener.address() {
-            info!("metrics are served at http://{address}/metrics");
-        }
         let metrics = Arc::clone(self);
-        let source = MetricsSource::new(move || {
-            let text = metrics.text();
-            async move { text }
-        });
-        tokio::spawn(listener.serve(source, None, stop));
-        Ok(())
+        serve_registry(address, stop, move |registry| metrics.register(registry)).await
     }
 
     /// Where calls of the driver are counted.
@@ -89,20 +78,12 @@ impl Metrics {
         self.leads.get_or_create(&LeaseLabels { name: lease.to_owned() }).set(leads.into());
     }
 
-    fn text(&self) -> Result<String, ScrapeError> {
-        let mut registry = Registry::default();
-        let version = Family::<VersionLabels, Gauge>::default();
-        version.get_or_create(&VersionLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
-        registry.register("volhost_build_info", "The program's version", version);
+    fn register(&self, registry: &mut Registry) {
         let help = "1 if this replica holds the Lease and works";
         registry.register("leader_election_master_status", help, self.leads.clone());
-        self.calls.register(&mut registry);
+        self.calls.register(registry);
         if let Some(queues) = self.queues.get() {
-            work::register(&mut registry, &queues.counts());
+            work::register(registry, &queues.counts());
         }
-        process::register(&mut registry);
-        let mut text = String::new();
-        encode(&mut text, &registry)?;
-        Ok(text)
     }
 }

@@ -11,6 +11,7 @@ mod inline;
 mod kit;
 mod life;
 mod manifests;
+mod metrics;
 mod modify;
 mod node_only;
 mod sanity;

@@ -1,5 +1,6 @@
-//! Calls of the driver, counted as they end.
+//! Calls of a CSI driver, counted as they end: where they are made, or where they are answered.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -13,14 +14,13 @@ use prometheus_client::registry::Registry;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, Request, Response};
 use tonic::codegen::{BoxFuture, Bytes};
-use tonic::transport::Channel;
 use tonic::{Code, Status, TimeoutExpired};
-use tower::Service;
+use tower::{Layer, Service};
 
 /// The buckets of upstream's sidecars, in seconds.
 const BUCKETS: [f64; 13] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
 
-/// A call and its outcome, as upstream's sidecars label `csi_sidecar_operations_seconds`.
+/// A call and its outcome, as upstream's sidecars and drivers label theirs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CallLabels {
     driver_name: String,
@@ -30,51 +30,93 @@ struct CallLabels {
     grpc_status_code: String,
 }
 
-/// The durations of calls of the driver.
-#[derive(Debug)]
-pub(crate) struct DriverCalls(Family<CallLabels, Histogram, fn() -> Histogram>);
+/// The method of calls that a driver does not have: a caller may name any.
+const UNIMPLEMENTED: &str = "unimplemented";
 
-impl Default for DriverCalls {
-    fn default() -> Self {
-        Self(Family::new_with_constructor(|| Histogram::new(BUCKETS)))
-    }
+/// The durations of calls of a driver.
+#[derive(Debug)]
+pub struct DriverCalls {
+    metric: &'static str,
+    took: Family<CallLabels, Histogram, fn() -> Histogram>,
 }
 
 impl DriverCalls {
-    pub(super) fn register(&self, registry: &mut Registry) {
+    /// Calls that a sidecar makes, as upstream's sidecars name the metric.
+    pub fn of_sidecar() -> Self {
+        Self::new("csi_sidecar_operations_seconds")
+    }
+
+    /// Calls that a driver answers, as upstream's drivers name the metric.
+    pub fn of_driver() -> Self {
+        Self::new("csi_plugin_operations_seconds")
+    }
+
+    fn new(metric: &'static str) -> Self {
+        Self { metric, took: Family::new_with_constructor(|| Histogram::new(BUCKETS)) }
+    }
+
+    /// Adds the metric.
+    pub fn register(&self, registry: &mut Registry) {
         let help = "How long calls of the CSI driver took, by method and gRPC status";
-        registry.register("csi_sidecar_operations_seconds", help, self.0.clone());
+        registry.register(self.metric, help, self.took.clone());
     }
 }
 
-/// A connection to a driver, whose calls are counted.
+/// A service of gRPC, or a connection to one, whose calls are counted.
 #[derive(Debug, Clone)]
-pub(crate) struct ObservedChannel {
-    channel: Channel,
+pub struct Observed<S> {
+    inner: S,
     driver: Arc<str>,
     calls: Arc<DriverCalls>,
 }
 
-impl ObservedChannel {
-    /// Counts the calls over this connection as those of the driver of this name.
-    pub(crate) fn new(channel: Channel, driver: &str, calls: Arc<DriverCalls>) -> Self {
-        Self { channel, driver: driver.into(), calls }
+impl<S> Observed<S> {
+    /// Counts the calls as those of the driver of this name.
+    pub fn new(inner: S, driver: &str, calls: Arc<DriverCalls>) -> Self {
+        Self { inner, driver: driver.into(), calls }
     }
 }
 
-impl Service<Request<Body>> for ObservedChannel {
+/// Counts the calls of a server.
+#[derive(Debug, Clone)]
+pub struct ObserveLayer {
+    driver: Arc<str>,
+    calls: Arc<DriverCalls>,
+}
+
+impl ObserveLayer {
+    /// Counts the calls as those of the driver of this name.
+    pub fn new(driver: &str, calls: Arc<DriverCalls>) -> Self {
+        Self { driver: driver.into(), calls }
+    }
+}
+
+impl<S> Layer<S> for ObserveLayer {
+    type Service = Observed<S>;
+
+    fn layer(&self, inner: S) -> Observed<S> {
+        Observed::new(inner, &self.driver, Arc::clone(&self.calls))
+    }
+}
+
+impl<S> Service<Request<Body>> for Observed<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+    S::Error: Error + 'static,
+{
     type Response = Response<Body>;
-    type Error = tonic::transport::Error;
+    type Error = S::Error;
     type Future = BoxFuture<Self::Response, Self::Error>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.channel.poll_ready(context)
+        self.inner.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (driver, method, calls) = (self.driver.as_ref().to_owned(), request.uri().path().to_owned(), &self.calls);
         let mut running = RunningCall { driver, method, calls: Arc::clone(calls), begun: Instant::now(), code: None };
-        let answer = self.channel.call(request);
+        let answer = self.inner.call(request);
         Box::pin(async move {
             match answer.await {
                 Ok(response) => {
@@ -107,7 +149,7 @@ impl RunningCall {
     }
 
     /// Notes that there is no answer.
-    fn failed(&mut self, error: &tonic::transport::Error) {
+    fn failed(&mut self, error: &(dyn Error + 'static)) {
         self.code = Some(code_of(error));
     }
 
@@ -122,19 +164,21 @@ impl RunningCall {
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
+        // Without an outcome, the answer broke off or its caller has gone away.
+        let code = self.code.unwrap_or(Code::Unknown);
+        let method = std::mem::take(&mut self.method);
         let labels = CallLabels {
             driver_name: std::mem::take(&mut self.driver),
-            method_name: std::mem::take(&mut self.method),
-            // Without an outcome, the answer broke off or its caller has gone away.
-            grpc_status_code: name_of(self.code.unwrap_or(Code::Unknown)),
+            method_name: if code == Code::Unimplemented { UNIMPLEMENTED.to_owned() } else { method },
+            grpc_status_code: name_of(code),
         };
-        self.calls.0.get_or_create(&labels).observe(self.begun.elapsed().as_secs_f64());
+        self.calls.took.get_or_create(&labels).observe(self.begun.elapsed().as_secs_f64());
     }
 }
 
 /// The code that a caller gets for an answer that did not come.
-fn code_of(error: &tonic::transport::Error) -> Code {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+fn code_of(error: &(dyn Error + 'static)) -> Code {
+    let mut cause = Some(error);
     while let Some(this) = cause {
         if this.is::<TimeoutExpired>() {
             return Code::DeadlineExceeded;
