@@ -60,6 +60,7 @@ if [ $TESTS = yes ]; then
     needs_command sshfs sshfs
     needs_command ssh-keygen openssh-client
     needs_command rclone rclone
+    needs_command minisign minisign
     needs_file /usr/sbin/sshd openssh-server
     needs_file /usr/lib/openssh/sftp-server openssh-sftp-server
     # Engines of containers. The client alone may be another package's.

@@ -473,6 +473,14 @@ pub(super) enum PluginCommand {
         after_help = "Examples:\n  volhost plugin grant example.com/archive --host-path /srv/archive --memory 128Mi\n  volhost plugin grant example.com/archive --remove --host-path /srv/archive"
     )]
     Grant(Box<GrantArguments>),
+    /// Make keys to sign plugins with
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// Sign plugin files: FILE.minisig, which minisign verifies too
+    #[command(
+        after_help = "The signature's trusted comment names the plugin, its version and the file's SHA-256; the plugin is asked as by `plugin inspect`. All files are signed, or none.\n\nExamples:\n  volhost plugin sign target/plugins/archive.wasm --key acme.key\n  volhost plugin sign plugins/*.wasm --key acme.key --password-file - < password"
+    )]
+    Sign(SignArguments),
     /// Put a plugin into an OCI registry, with the signature file beside it
     #[command(
         after_help = "The login is that of docker (`docker login HOST`), or VOLHOST_REGISTRY_USER and VOLHOST_REGISTRY_PASSWORD. Prints the reference with the digest that pins the plugin.\n\nExamples:\n  volhost plugin publish registry.example.com/acme/archive:1.0 target/plugins/archive.wasm"
@@ -508,6 +516,6 @@ mod tests;
 
 pub(super) use plugin::{
     BuildArguments, EncodeArguments, GrantArguments, IndexAddArguments, IndexCommand, IndexPublishArguments,
-    IndexSource, InfoArguments, NewArguments, PublishArguments, PullArguments, RegistryArguments, SearchArguments,
-    TemplateChoice, TestArguments, TryArguments,
+    IndexSource, InfoArguments, KeyCommand, NewArguments, NewKeyArguments, PublishArguments, PullArguments,
+    RegistryArguments, SearchArguments, SignArguments, TemplateChoice, TestArguments, TryArguments,
 };

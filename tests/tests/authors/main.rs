@@ -13,3 +13,4 @@ mod index;
 mod other_languages;
 mod plugin_author;
 mod registry;
+mod sign;

@@ -114,6 +114,63 @@ pub(crate) struct TryArguments {
     pub(crate) command: Vec<OsString>,
 }
 
+/// `plugin key`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Make a key pair: NAME.key to sign with, NAME.pub for those who are to trust you
+    #[command(
+        after_help = "The files are minisign's, for `minisign -S -s NAME.key` and `minisign -V -p NAME.pub` too.\n\nExample:\n  volhost plugin key new acme"
+    )]
+    New(NewKeyArguments),
+    /// Print the public key of a secret key
+    #[command(after_help = "Example:\n  volhost plugin key public --key acme.key > acme.pub")]
+    Public {
+        /// The secret key.
+        #[command(flatten)]
+        secret: SecretKeyArguments,
+    },
+}
+
+/// `plugin key new`.
+#[derive(Debug, Args)]
+pub(crate) struct NewKeyArguments {
+    /// The files' name, without .key and .pub
+    #[arg(value_name = "NAME")]
+    pub(crate) name: PathBuf,
+    /// Do not encrypt the secret key with a password: whoever reads the file can sign
+    #[arg(short = 'W', long, conflicts_with = "password_file")]
+    pub(crate) no_password: bool,
+    /// The file that has the password in its first line, - for standard input [default: ask]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+}
+
+/// A secret key, and its password.
+#[derive(Debug, Args)]
+pub(crate) struct SecretKeyArguments {
+    /// The secret key, as `volhost plugin key new` and `minisign -G` write it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+    /// The file that has the key's password in its first line, - for standard input [default: ask,
+    /// if the key has a password]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+}
+
+/// `plugin sign`.
+#[derive(Debug, Args)]
+pub(crate) struct SignArguments {
+    /// The plugins' .wasm files; the signatures are FILE.minisig beside them
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The secret key.
+    #[command(flatten)]
+    pub(crate) secret: SecretKeyArguments,
+    /// Replace signatures that exist
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
 /// `plugin publish`.
 #[derive(Debug, Args)]
 pub(crate) struct PublishArguments {

@@ -7,12 +7,15 @@ mod file;
 mod grant;
 mod identity;
 mod index;
+mod key;
 mod new;
+mod password;
 mod publish;
 mod pull;
 mod registry;
 mod run;
 mod setting;
+mod sign;
 pub(super) mod surface;
 mod test;
 
@@ -78,6 +81,8 @@ pub(super) fn run(command: &PluginCommand, socket: &Path, output: &mut Output) -
             show(&inspect(file, config.as_deref(), cache_dir.as_deref())?, *format, output)
         }
         PluginCommand::Grant(arguments) => grant::run(&approval::added(arguments, socket, output)?, output),
+        PluginCommand::Key(command) => key::run(command, output),
+        PluginCommand::Sign(arguments) => sign::run(arguments, output),
         PluginCommand::Publish(arguments) => publish::run(arguments, output),
         PluginCommand::Pull(arguments) => pull::run(arguments, output),
         PluginCommand::Search(arguments) => index::search(arguments, output),
