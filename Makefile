@@ -36,16 +36,20 @@ build: binaries ## build the programs: target/debug/volhost, volhostd and volhos
 DESTDIR ?=
 prefix  ?= /usr/local
 
+# The secret key that signs the plugins of `make install`, `make deb` and `make image`, and the file
+# that has its password; without a key they are not signed.
+export SIGNING_KEY SIGNING_PASSWORD_FILE
+
 install: PROFILE := release
-install: plugins ## install programs, units, configuration, plugins, completions and man pages: DESTDIR=, prefix=
+install: plugins ## install programs, units, configuration, plugins, completions and man pages: DESTDIR=, prefix=, SIGNING_KEY=
 	deploy/install.sh --from $(OUT) --destdir "$(DESTDIR)" --prefix "$(prefix)"
 
 deb: PROFILE := release
-deb: plugins ## make a Debian package: target/volhost_VERSION_ARCHITECTURE.deb
+deb: plugins ## make a Debian package: target/volhost_VERSION_ARCHITECTURE.deb; SIGNING_KEY=
 	deploy/deb.sh --from $(OUT) --out $(TARGET)
 
 image: PROFILE := release
-image: plugins ## make a container image, as root: target/volhost-image.tar, for docker, podman and containerd
+image: plugins ## make a container image, as root: target/volhost-image.tar, for docker, podman and containerd; SIGNING_KEY=
 	@deploy/setup.sh --image
 	deploy/image.sh --from $(OUT) --out $(TARGET)
 

@@ -6,6 +6,8 @@
 # --from DIR  where cargo put the programs [default: target/release]
 # --out DIR   the folder of the package [default: target]
 # --fast      compress little
+#
+# SIGNING_KEY and SIGNING_PASSWORD_FILE sign the plugins: see deploy/install.sh.
 set -eu
 
 from=target/release
@@ -33,12 +35,15 @@ done
 from=$(realpath -m "$from")
 mkdir -p "$out"
 out=$(realpath "$out")
+# Paths are meant from where this was called.
+[ -z "${SIGNING_KEY-}" ] || { SIGNING_KEY=$(realpath -m "$SIGNING_KEY"); export SIGNING_KEY; }
+[ -z "${SIGNING_PASSWORD_FILE-}" ] || { SIGNING_PASSWORD_FILE=$(realpath -m "$SIGNING_PASSWORD_FILE"); export SIGNING_PASSWORD_FILE; }
 cd "$(dirname "$0")/.."
 
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 [ -n "$version" ] || fail "Cargo.toml has no version of the workspace"
 architecture=$(dpkg --print-architecture)
-# As long as the source is the same, the package is.
+# As long as the source is the same, the package is; signatures differ each time.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date -r Cargo.toml +%s)}
 export SOURCE_DATE_EPOCH
 
@@ -71,12 +76,11 @@ depends=$(cd "$work" && dpkg-shlibdeps -O -e root/usr/bin/volhost -e root/usr/bi
 [ -n "$depends" ] || { cat "$work/shlibdeps" >&2; fail "dpkg-shlibdeps does not say which libraries the programs need"; }
 sed -e "s/@VERSION@/$version/" -e "s/@ARCHITECTURE@/$architecture/" -e "s/@DEPENDS@/$depends/" \
     -e "s/@SIZE@/$(du -sk "$root" | cut -f1)/" deploy/package/control >"$root/DEBIAN/control"
-echo /etc/volhost/config.toml >"$root/DEBIAN/conffiles"
+(cd "$root" && find etc -type f -printf '/%p\n' | LC_ALL=C sort) >"$root/DEBIAN/conffiles"
 for script in postinst prerm postrm; do
     install -m 0755 "deploy/package/$script" "$root/DEBIAN/$script"
 done
-(cd "$root" && find etc lib usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum) |
-    grep -v ' etc/volhost/config.toml$' >"$root/DEBIAN/md5sums"
+(cd "$root" && find lib usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
 
 package=$out/volhost_${version}_$architecture.deb
 # shellcheck disable=SC2086 # a list of options

@@ -8,6 +8,8 @@
 # --out DIR   the folder of the archive, volhost-image.tar [default: target]
 # --fast      compress little
 #
+# SIGNING_KEY and SIGNING_PASSWORD_FILE sign the plugins: see deploy/install.sh.
+#
 # The image has what `make install` installs and the programs that volhost runs (blkid, mkfs, fsck
 # and so on), from Debian packages; no shell and no package manager. These are unpacked once, to
 # volhost-image-root-NUMBER.tar beside the archive: delete that file to have newer ones.
@@ -37,6 +39,9 @@ command -v mmdebstrap >/dev/null || fail "there is no mmdebstrap: apt-get instal
 from=$(realpath -m "$from")
 mkdir -p "$out"
 out=$(realpath "$out")
+# Paths are meant from where this was called.
+[ -z "${SIGNING_KEY-}" ] || { SIGNING_KEY=$(realpath -m "$SIGNING_KEY"); export SIGNING_KEY; }
+[ -z "${SIGNING_PASSWORD_FILE-}" ] || { SIGNING_PASSWORD_FILE=$(realpath -m "$SIGNING_PASSWORD_FILE"); export SIGNING_PASSWORD_FILE; }
 cd "$(dirname "$0")/.."
 
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)

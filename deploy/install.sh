@@ -9,6 +9,9 @@
 # --destdir DIR  the root of the machine that is installed to [default: /]
 # --prefix DIR   [default: /usr/local]
 #
+# SIGNING_KEY is the file of the secret key that signs the plugins (`volhost plugin key new`), and
+# SIGNING_PASSWORD_FILE has its password. Without a key the plugins are not signed.
+#
 # A configuration file that exists is kept.
 set -eu
 
@@ -35,6 +38,9 @@ case $prefix in
 *) fail "the prefix $prefix is no absolute path" ;;
 esac
 
+# A path is meant from where this was called.
+signing_key=${SIGNING_KEY:+$(realpath -m "$SIGNING_KEY")}
+signing_password=${SIGNING_PASSWORD_FILE:+$(realpath -m "$SIGNING_PASSWORD_FILE")}
 from=$(realpath -m "$from")
 [ -z "$destdir" ] || destdir=$(realpath -m "$destdir")
 cd "$(dirname "$0")/.."
@@ -48,6 +54,24 @@ done
 # The list gives these files their rights: a plugin of another build would be refused at the start.
 (cd target/plugins && sha256sum --quiet --strict -c "$list") ||
     fail "target/plugins and $list are not of one build; run make plugins"
+
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+
+# Signed before anything is installed, so that a wrong password leaves the machine as it is.
+if [ -n "$signing_key" ]; then
+    mkdir "$made/plugins"
+    while read -r _ plugin; do
+        cp "target/plugins/$plugin" "$made/plugins/"
+    done <"$list"
+    set -- --key "$signing_key" ${signing_password:+--password-file "$signing_password"}
+    "$from/volhost" plugin key public "$@" >"$made/volhost.pub" || fail "the plugins cannot be signed with $signing_key"
+    "$from/volhost" plugin sign "$@" "$made"/plugins/*.wasm >/dev/null || fail "the plugins cannot be signed with $signing_key"
+else
+    # A key that is made here and thrown away would vouch for nothing: who changes the plugins could
+    # make one as well.
+    echo "install: the plugins are not signed, since SIGNING_KEY names no key; their digests are in $prefix/lib/volhost/shipped-plugins.sha256" >&2
+fi
 
 put() { # MODE FILE PLACE
     install -D -m "$1" "$2" "$destdir$3"
@@ -67,6 +91,9 @@ done
 # The list first: the daemon that runs meanwhile takes no plugin that is not in it.
 put 0644 "$list" "$prefix/lib/volhost/shipped-plugins.sha256"
 while read -r _ plugin; do
+    signature=$prefix/lib/volhost/plugins/$plugin.minisig
+    # The signature before the plugin, which is refused with that of another build.
+    if [ -n "$signing_key" ]; then put 0644 "$made/plugins/$plugin.minisig" "$signature"; else rm -f "$destdir$signature"; fi
     put 0644 "target/plugins/$plugin" "$prefix/lib/volhost/plugins/$plugin"
 done <"$list"
 
@@ -77,15 +104,14 @@ put_text deploy/volhost-node-agent.service "$prefix/lib/systemd/system/volhost-n
 put 0644 deploy/grafana/volhost.json "$prefix/share/volhost/grafana/volhost.json"
 put 0644 deploy/prometheus/volhost.rules.yml "$prefix/share/volhost/prometheus/volhost.rules.yml"
 
-install -d -m 0755 "$destdir/etc/volhost" "$destdir/etc/volhost/manifests"
+install -d -m 0755 "$destdir/etc/volhost" "$destdir/etc/volhost/manifests" "$destdir/etc/volhost/trusted-keys"
+[ -z "$signing_key" ] || put 0644 "$made/volhost.pub" /etc/volhost/trusted-keys/volhost.pub
 if [ -e "$destdir/etc/volhost/config.toml" ]; then
     echo "install: $destdir/etc/volhost/config.toml exists and is kept; deploy/config.toml is the new one"
 else
     put_text deploy/config.toml /etc/volhost/config.toml
 fi
 
-made=$(mktemp -d)
-trap 'rm -rf "$made"' EXIT
 for shell in bash zsh fish; do
     "$from/volhost" completions $shell >"$made/$shell"
 done

@@ -23,7 +23,9 @@ fn built() -> std::path::PathBuf {
 fn everything_is_installed_below_the_prefix_and_a_configuration_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
-    succeeds(&mut install(&built(), root, "/opt/volhost"));
+    let installed = install(&built(), root, "/opt/volhost").env_remove("SIGNING_KEY").output().unwrap();
+    let said = String::from_utf8_lossy(&installed.stderr).into_owned();
+    assert!(installed.status.success() && said.contains("the plugins are not signed"), "{said}");
     let unit = fs::read_to_string(root.join("opt/volhost/lib/systemd/system/volhost.service")).unwrap();
     assert!(unit.contains("\nExecStart=/opt/volhost/bin/volhostd run --config /etc/volhost/config.toml\n"), "{unit}");
     let config = root.join("etc/volhost/config.toml");
@@ -49,6 +51,11 @@ fn everything_is_installed_below_the_prefix_and_a_configuration_is_kept() {
     let before = fs::metadata(built().join("volhostd")).unwrap().len();
     let after = fs::metadata(root.join("opt/volhost/bin/volhostd")).unwrap().len();
     assert!(after < before, "it is stripped: {before} {after}");
+
+    // Without a key the folder of keys that the configuration names is there, and empty.
+    assert!(fs::read_to_string(&config).unwrap().contains("\ntrusted-keys = \"/etc/volhost/trusted-keys\"\n"));
+    assert_eq!(fs::read_dir(root.join("etc/volhost/trusted-keys")).unwrap().count(), 0);
+    assert!(!root.join("opt/volhost/lib/volhost/plugins/empty-dir.wasm.minisig").exists());
 
     fs::write(&config, "log-level = \"warn\"\n").unwrap();
     let said = succeeds(&mut install(&built(), root, "/opt/volhost"));
@@ -76,4 +83,35 @@ fn plugins_that_the_list_does_not_name_are_not_installed() {
     refused("are not of one build; run make plugins");
     fs::remove_file(target.join("debug/volhostd")).unwrap();
     refused("volhostd is not built");
+}
+
+#[test]
+fn plugins_are_signed_with_a_key_and_a_wrong_password_installs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, password) = (folder.path().join("root"), folder.path().join("password"));
+    fs::write(&password, "secret\n").unwrap();
+    let mut key = Command::new(artifacts::volhost());
+    key.args(["plugin", "key", "new", "release", "--password-file", "password"]).current_dir(folder.path());
+    succeeds(&mut key);
+    let signed = |password: &Path| {
+        let mut command = install(&built(), &root, "/usr");
+        command.current_dir(folder.path()).env("SIGNING_KEY", "release.key").env("SIGNING_PASSWORD_FILE", password);
+        command
+    };
+    let wrong = folder.path().join("wrong");
+    fs::write(&wrong, "guess\n").unwrap();
+    let output = signed(&wrong).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("Wrong password") && said.contains("release.key"), "{said}");
+    assert!(!root.exists(), "nothing is installed");
+
+    succeeds(&mut signed(&password));
+    let plugins = root.join("usr/lib/volhost/plugins");
+    let mut verify = Command::new("minisign");
+    verify.args(["-V", "-m"]).arg(plugins.join("empty-dir.wasm"));
+    verify.arg("-p").arg(root.join("etc/volhost/trusted-keys/volhost.pub"));
+    assert!(succeeds(&mut verify).contains("plugin:kubernetes.io/empty-dir"));
+    // Plugins that are installed over these without a key are not taken for signed ones.
+    succeeds(install(&built(), &root, "/usr").env_remove("SIGNING_KEY"));
+    assert!(!plugins.join("empty-dir.wasm.minisig").exists());
 }

@@ -40,9 +40,10 @@ pub(crate) fn succeeds(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Makes the package of the build under test, and returns its path.
-fn package(folder: &Path) -> String {
+/// Makes the package of the build under test, with plugins signed by this key, and returns its path.
+fn package(folder: &Path, signing_key: &Path) -> String {
     let mut make = Command::new(workspace().join("deploy/deb.sh"));
+    make.env("SIGNING_KEY", signing_key);
     make.arg("--from").arg(artifacts::volhost().parent().unwrap()).arg("--out").arg(folder).arg("--fast");
     succeeds(&mut make).trim().to_owned()
 }
@@ -50,7 +51,9 @@ fn package(folder: &Path) -> String {
 #[test]
 fn the_package_is_clean_and_its_unit_mounts_a_pod_on_a_fresh_debian() {
     let folder = tempfile::tempdir().unwrap();
-    let package = package(folder.path());
+    let key = folder.path().join("release");
+    succeeds(Command::new(artifacts::volhost()).args(["plugin", "key", "new", "-W"]).arg(&key));
+    let package = package(folder.path(), &key.with_extension("key"));
     let mut lintian = Command::new("lintian");
     lintian.args(["--allow-root", "--fail-on", "error,warning", &package]);
     // Nothing of it is in the package.
@@ -87,6 +90,11 @@ fn the_package_is_clean_and_its_unit_mounts_a_pod_on_a_fresh_debian() {
     let plugins = root.run(&["volhost", "get", "plugins"]);
     let listed = std::fs::read_to_string(artifacts::shipped_list()).unwrap();
     assert_eq!(plugins.lines().skip(1).count(), listed.lines().count(), "{plugins}");
+    assert_eq!(
+        root.read("/etc/volhost/trusted-keys/volhost.pub"),
+        std::fs::read_to_string(key.with_extension("pub")).unwrap()
+    );
+    a_tampered_plugin_is_not_loaded(&root, &listed);
     let as_user = |groups: &[&str]| {
         let mut command = root.command("setpriv");
         command.args(["--reuid=daemon", "--regid=daemon"]).args(groups).args(["volhost", "get", "pods"]);
@@ -109,4 +117,25 @@ fn the_package_is_clean_and_its_unit_mounts_a_pod_on_a_fresh_debian() {
         assert!(!root.exists(gone), "{gone} is left");
     }
     assert!(root.exists("/var/lib/volhost/kept"), "a purge keeps the volumes' data");
+}
+
+/// Changes a plugin of the package, and the list of digests as well: the signature alone shows it.
+fn a_tampered_plugin_is_not_loaded(root: &FreshRoot, listed: &str) {
+    const FOLDER: &str = "/usr/lib/volhost/plugins";
+    for line in listed.lines() {
+        let plugin = line.split_whitespace().nth(1).unwrap();
+        let verify = ["minisign", "-V", "-p", "/etc/volhost/trusted-keys/volhost.pub", "-m"];
+        root.run(&[&verify[..], &[&format!("{FOLDER}/{plugin}")]].concat());
+    }
+    let plugin = format!("{FOLDER}/image-file.wasm");
+    // A custom section of no meaning.
+    root.run(&[
+        "sh",
+        "-euc",
+        &format!("cp {plugin} /tmp/changed; printf '\\0\\005\\004more' >>/tmp/changed; mv /tmp/changed {plugin}"),
+    ]);
+    let list = "cd /usr/lib/volhost/plugins && sha256sum *.wasm >../shipped-plugins.sha256";
+    root.run(&["sh", "-euc", list]);
+    let refused = || root.run(&["volhost", "events"]).contains("image-file.wasm.minisig does not fit its content");
+    assert!(volhost_tests::wait::eventually(refused), "{}", root.run(&["volhost", "events"]));
 }
