@@ -138,12 +138,12 @@ pub struct Settings {
     /// detached when this node needs them; in the file only.
     #[arg(skip)]
     pub nodes_out_of_service: Option<BTreeSet<String>>,
-    /// Folder of public keys (*.pub, as minisign writes them): a plugin with a signature beside it
-    /// must be signed by one [default: none, signatures are not checked]
+    /// Folder of public keys (*.pub, as minisign and cosign write them): a plugin with a signature
+    /// beside it must be signed by one [default: none, signatures are not checked]
     #[arg(long, value_name = "DIR")]
     pub trusted_keys: Option<PathBuf>,
-    /// Load only plugins that a trusted key has signed (FILE.wasm.minisig), or whose content a
-    /// grant names (sha256); goes with --trusted-keys
+    /// Load only plugins that a trusted key has signed (FILE.wasm.minisig, FILE.wasm.sig), or whose
+    /// content a grant names (sha256); goes with --trusted-keys
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     pub require_signature: Option<bool>,
     /// List of the plugins that come with volhost, by the SHA-256 of their files; the build writes

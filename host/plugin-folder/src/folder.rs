@@ -19,7 +19,7 @@ use super::refusals::RegistryError;
 use super::registry::{PluginChanges, PluginRegistry};
 
 /// Distinguishes a file from an older one of the same name.
-type PluginStamp = (FileStamp, Option<FileStamp>);
+type PluginStamp = (FileStamp, [Option<FileStamp>; 3]);
 type FileStamp = (u64, u64, Option<SystemTime>);
 
 /// How long the first scan may delay the start for plugins whose code is cached. Loading one
@@ -311,7 +311,7 @@ fn list(folder: &Path) -> std::io::Result<BTreeMap<PathBuf, PluginStamp>> {
         }
         // A file that vanished since it was listed is gone.
         if let Ok(metadata) = std::fs::metadata(&path) {
-            files.insert(path.clone(), (stamp(&metadata), signature_of(&path)));
+            files.insert(path.clone(), (stamp(&metadata), signatures_of(&path)));
         }
     }
     Ok(files)
@@ -321,7 +321,9 @@ fn stamp(metadata: &std::fs::Metadata) -> FileStamp {
     (metadata.ino(), metadata.len(), metadata.modified().ok())
 }
 
-/// Distinguishes the signature beside a plugin's file from an older one; none without a signature.
-fn signature_of(plugin: &Path) -> Option<FileStamp> {
-    std::fs::metadata(volhost_runtime::signature_file(plugin)).ok().map(|metadata| stamp(&metadata))
+/// Distinguishes the signatures beside a plugin's file from older ones; none where there is no
+/// signature.
+fn signatures_of(plugin: &Path) -> [Option<FileStamp>; 3] {
+    volhost_runtime::signature_files(plugin)
+        .map(|signature| std::fs::metadata(signature).ok().map(|metadata| stamp(&metadata)))
 }

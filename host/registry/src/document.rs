@@ -24,7 +24,7 @@ pub async fn pull_document(
     limit: u64,
 ) -> Result<Vec<u8>, PullError> {
     let mut session = Session::new(access, reference, "pull")?;
-    let (manifest, _) = manifest(&mut session, reference).await?;
+    let (manifest, ..) = manifest(&mut session, reference).await?;
     let other = |found: &str| PullError::OtherType {
         reference: Box::new(reference.clone()),
         wanted: media_type.to_owned(),

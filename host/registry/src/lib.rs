@@ -5,7 +5,7 @@
 //! component as its one layer of type `application/wasm`. So any tool that follows it can pull what
 //! volhost published, and the reverse. The author's minisign signature is an artifact of its own
 //! that *refers* to the plugin's manifest (distribution specification 1.1): it stays with the
-//! plugin and does not change it.
+//! plugin and does not change it. Signatures that `cosign sign` has added are pulled, too.
 //!
 //! ```text
 //!  REPOSITORY:TAG ──► manifest ──► config   what the component imports and exports
@@ -26,6 +26,7 @@
 //! | [`document`] | a document of a type of its own |
 //! | `access` | how to reach a registry |
 //! | `artifact` | manifests and configs |
+//! | `cosign` | signatures that `cosign sign` has added |
 //! | `referrers` | what refers to a manifest |
 //! | `session` | requests to one repository: authentication, redirects, refusals |
 //! | `challenge` | how a registry asks for authentication |
@@ -36,6 +37,7 @@
 mod access;
 mod artifact;
 mod challenge;
+mod cosign;
 pub mod credentials;
 pub mod document;
 pub mod image;
@@ -48,6 +50,7 @@ mod tls;
 mod transport;
 
 pub use access::Access;
+pub use cosign::CosignSignature;
 pub use credentials::{Credentials, CredentialsError};
 pub use document::{publish_document, pull_document};
 pub use publish::{PublishedArtifact, publish};

@@ -8,6 +8,7 @@ use crate::artifact::{
     ArtifactManifest, CREATED, Descriptor, INDEX, MANIFEST, MANIFEST_BYTES, SIGNATURE, SIGNATURE_BYTES, WASM_CONFIG,
     WASM_LAYER,
 };
+use crate::cosign::{self, CosignSignature};
 use crate::referrers;
 use crate::session::{HttpRequest, Session, SessionError};
 use volhost_model::oci::Digest;
@@ -107,10 +108,14 @@ pub struct PulledPlugin {
     /// The signature that refers to it, as minisign writes it. It is verified when the plugin is
     /// loaded.
     pub signature: Option<Vec<u8>>,
+    /// The manifest, which the signatures of cosign are for.
+    pub manifest: Vec<u8>,
+    /// The signatures that `cosign sign` has added to it.
+    pub cosign: Vec<CosignSignature>,
 }
 
 /// Pulls the plugin that `reference` names, of at most `limit` bytes, with the newest signature
-/// that refers to it. `report` is called with each step.
+/// that refers to it and those of cosign. `report` is called with each step.
 ///
 /// # Guarantees
 /// The content has the reference's digest, if it has one, and the manifest's in any case. No name,
@@ -125,7 +130,7 @@ pub async fn pull(
     report: &dyn Fn(&str),
 ) -> Result<PulledPlugin, PullError> {
     let mut session = Session::new(access, reference, "pull")?;
-    let (manifest, digest) = manifest(&mut session, reference).await?;
+    let (manifest, digest, manifest_text) = manifest(&mut session, reference).await?;
     let layer = component_of(&manifest, reference)?;
     if layer.size > limit {
         return Err(PullError::TooLarge { reference: reference.clone(), size: layer.size, limit });
@@ -137,14 +142,20 @@ pub async fn pull(
         return Err(PullError::NoPlugin { reference: reference.clone(), why });
     }
     let signature = signature(&mut session, &digest).await?;
-    report(if signature.is_some() { "signature" } else { "no signature" });
-    Ok(PulledPlugin { component, digest, signature })
+    let cosign = cosign::signatures(&mut session, &digest).await?;
+    report(match (&signature, cosign.is_empty()) {
+        (Some(_), true) => "signature",
+        (None, true) => "no signature",
+        (None, false) => "signature of cosign",
+        (Some(_), false) => "signatures of minisign and cosign",
+    });
+    Ok(PulledPlugin { component, digest, signature, manifest: manifest_text, cosign })
 }
 
 pub(crate) async fn manifest(
     session: &mut Session<'_>,
     reference: &Reference,
-) -> Result<(ArtifactManifest, Digest), PullError> {
+) -> Result<(ArtifactManifest, Digest, Vec<u8>), PullError> {
     let pinned = reference.digest();
     let version = match (pinned, reference.tag()) {
         (Some(digest), _) => digest.as_str(),
@@ -174,7 +185,7 @@ pub(crate) async fn manifest(
     }
     let manifest =
         serde_json::from_slice(&answer.body).map_err(|source| PullError::Malformed { what: "the manifest", source })?;
-    Ok((manifest, found))
+    Ok((manifest, found, answer.body.into()))
 }
 
 /// The one layer that is the component.

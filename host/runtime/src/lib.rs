@@ -119,6 +119,7 @@ pub use progress::{Progress, ProgressStep};
 pub use provisioned::{MadeGroup, MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};
 pub use runtime::{Inspection, Runtime, RuntimeConfig};
 pub use settings::{BadSettings, DeclaredSetting, PluginSettings, SettingKind, SettingProblem, SettingValue};
-pub use signatures::{SignatureError, Signatures, TrustedKeysError, signature_file};
+pub use signatures::cosign::{ArtifactSignature, ArtifactSignatures};
+pub use signatures::{SignatureError, Signatures, TrustedKeysError, signature_files};
 pub use sink::{CallSink, LogLevel};
 pub use target::{Attachment, NeededPlace, OtherPods, Place, Target};

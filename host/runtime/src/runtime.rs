@@ -31,7 +31,7 @@ use crate::plugin::{Plugin, PluginInfo, describe};
 use crate::sandbox::SandboxShared;
 use crate::sections::code_bytes;
 use crate::settings::{self, BadSettings, SettingValue, Values};
-use crate::signatures::{KeyOwner, Signatures};
+use crate::signatures::{Signatures, Signers};
 use crate::ticker::Ticker;
 use crate::wasi;
 
@@ -239,9 +239,9 @@ impl Runtime {
     fn open(&self, path: &Path) -> Result<OpenedPlugin, LoadProblem> {
         match self.open_compiled(path)? {
             Opened::Compiled(opened) => Ok(opened),
-            Opened::Source(file, signer) => {
+            Opened::Source(file, signers) => {
                 let (component, note) = self.compile(path, &file)?;
-                Ok(OpenedPlugin { component, digest: file.digest, note, signer })
+                Ok(OpenedPlugin { component, digest: file.digest, note, signers })
             }
         }
     }
@@ -250,14 +250,14 @@ impl Runtime {
     fn open_compiled(&self, path: &Path) -> Result<Opened, LoadProblem> {
         let file = PluginFile::read(path, self.shared.limits.file_bytes)?;
         // Before anything of it is interpreted, by the compiler child too.
-        let signer = self.signatures.check(path, &file.wasm, || self.grants().vouches_for(&file.digest))?;
+        let signers = self.signatures.check(path, &file.wasm, || self.grants().vouches_for(&file.digest))?;
         if let Some((component, note)) = self.map_cached(&file.digest) {
             let note = Note { file: path.to_owned(), ..note };
-            return Ok(Opened::Compiled(OpenedPlugin { component, digest: file.digest, note, signer }));
+            return Ok(Opened::Compiled(OpenedPlugin { component, digest: file.digest, note, signers }));
         }
         match self.cache.refusal(&file.digest, &self.refused_by(&file)) {
             Some(reason) => Err(LoadProblem::RefusedBefore { reason }),
-            None => Ok(Opened::Source(file, signer)),
+            None => Ok(Opened::Source(file, signers)),
         }
     }
 
@@ -314,13 +314,13 @@ impl Runtime {
 
     /// From the code of a file to a plugin: every check but those on the file itself.
     fn admit_file(&self, opened: OpenedPlugin) -> Result<Arc<Plugin>, LoadProblem> {
-        let OpenedPlugin { component, digest, note, signer } = opened;
+        let OpenedPlugin { component, digest, note, signers } = opened;
         let (info, exports) = self.examine(&component, &digest, note)?;
         let grants = self.grants();
         let granted = grants.of(&info.name, &info.digest);
         let granted = check_name(&info, granted)?;
-        if let Some(signer) = signer.filter(|_| !grants.vouches_for(&info.digest)) {
-            signer.check_vendor(&info.name)?;
+        if !grants.vouches_for(&info.digest) {
+            signers.check_vendor(&info.name)?;
         }
         let bound = match granted {
             Granted::ToAnotherContent(_) => Some(grants.pinned_to(&info.name)),
@@ -412,7 +412,7 @@ struct OpenedPlugin {
     component: Component,
     digest: String,
     note: Note,
-    signer: Option<KeyOwner>,
+    signers: Signers,
 }
 
 /// The result of opening a plugin file without the compiler.
@@ -420,7 +420,7 @@ enum Opened {
     /// Its code is there.
     Compiled(OpenedPlugin),
     /// It has to be compiled.
-    Source(PluginFile, Option<KeyOwner>),
+    Source(PluginFile, Signers),
 }
 
 /// A name of the vendors that volhost reserves is for the plugins that come with it.

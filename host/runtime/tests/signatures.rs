@@ -1,4 +1,5 @@
-//! Whose plugins are taken. The keys and signatures are made here, in the format of minisign.
+//! Whose plugins are taken. The keys and signatures are made here, in the formats of minisign and
+//! cosign.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,8 @@ use crate::common::guest::Guest;
 use crate::common::host::{config, no_compiler};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use ring::signature::{Ed25519KeyPair, KeyPair};
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 use tempfile::TempDir;
 use volhost_runtime::{LoadProblem, Plugin, Runtime, SignatureError, Signatures, TrustedKeysError};
 use volhost_testing_kernel::InMemoryKernel;
@@ -73,7 +75,7 @@ impl Node {
     fn plugin(&self, content: &[u8], signature: Option<&str>) -> PathBuf {
         let file = self.folder.path().join("guest.wasm");
         std::fs::write(&file, content).unwrap();
-        let signed = volhost_runtime::signature_file(&file);
+        let [signed, ..] = volhost_runtime::signature_files(&file);
         match signature {
             Some(signature) => std::fs::write(signed, signature).unwrap(),
             None => drop(std::fs::remove_file(signed)),
@@ -217,4 +219,148 @@ fn a_key_that_cannot_be_used_is_reported_and_none_is_not_enough() {
     assert!(matches!(refused(&node), TrustedKeysError::WritableByOthers { .. }));
     let gone = Signatures::of_folder(Some(Path::new("/no/such/keys")), false).unwrap_err();
     assert!(gone.to_string().contains("/no/such/keys"), "{gone}");
+}
+
+/// A maker who uses cosign.
+struct CosignMaker(EcdsaKeyPair);
+
+impl CosignMaker {
+    fn new() -> Self {
+        let random = SystemRandom::new();
+        let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).unwrap();
+        Self(EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, key.as_ref(), &random).unwrap())
+    }
+
+    /// cosign.pub: a SubjectPublicKeyInfo in PEM, in lines of 64 characters.
+    fn public(&self) -> String {
+        // The same for every key on P-256, up to the point.
+        let algorithm = BASE64.decode("MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgA=").unwrap();
+        let text = BASE64.encode([&algorithm, self.0.public_key().as_ref()].concat());
+        let (first, second) = text.split_at(64);
+        format!("-----BEGIN PUBLIC KEY-----\n{first}\n{second}\n-----END PUBLIC KEY-----\n")
+    }
+
+    fn sign(&self, content: &[u8]) -> String {
+        BASE64.encode(self.0.sign(&SystemRandom::new(), content).unwrap().as_ref())
+    }
+
+    /// What `volhost plugin pull` writes for an artifact whose layer is this content.
+    fn sign_artifact(&self, content: &[u8], manifest_of_payload: Option<&str>) -> String {
+        let manifest = format!("{{\"layers\": [{{\"digest\": \"sha256:{}\"}}]}}", digest_of(content));
+        let digest = format!("sha256:{}", digest_of(manifest.as_bytes()));
+        let payload = format!(
+            "{{\"critical\":{{\"identity\":{{\"docker-reference\":\"registry.example/a\"}},\"image\":{{\"docker-manifest-digest\":{:?}}},\"type\":\"cosign container image signature\"}},\"optional\":null}}",
+            manifest_of_payload.unwrap_or(&digest)
+        );
+        let (signature, payload) = (self.sign(payload.as_bytes()), BASE64.encode(payload));
+        format!(
+            "{{\"manifest\": {:?}, \"signatures\": [{{\"payload\": {payload:?}, \"signature\": {signature:?}}}]}}",
+            BASE64.encode(manifest)
+        )
+    }
+}
+
+fn digest_of(content: &[u8]) -> String {
+    use sha2::Digest;
+    sha2::Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A node that trusts `cosign.pub` of a maker, with its plugin, which has no signature yet.
+fn trusting_cosign(maker: &CosignMaker) -> (Node, PathBuf) {
+    let node = Node::trusting(&[]);
+    std::fs::write(node.keys().join("cosign.pub"), maker.public()).unwrap();
+    let file = node.plugin(&content(), None);
+    (node, file)
+}
+
+fn put(file: &Path, suffix: &str, text: &str) {
+    std::fs::write(format!("{}{suffix}", file.display()), text).unwrap();
+}
+
+#[test]
+fn what_cosign_has_signed_as_a_file_or_in_a_registry_is_taken() {
+    let maker = CosignMaker::new();
+    for (suffix, signature) in
+        [(".sig", maker.sign(&content())), (".cosign.json", maker.sign_artifact(&content(), None))]
+    {
+        let (node, file) = trusting_cosign(&maker);
+        let missing = node.load(&file, true, "").unwrap_err().to_string();
+        assert!(missing.contains("guest.wasm.sig or ") && missing.contains("guest.wasm.cosign.json"), "{missing}");
+        put(&file, suffix, &format!("{signature}\n"));
+        node.load(&file, true, "").unwrap();
+    }
+}
+
+#[test]
+fn a_signature_of_cosign_that_does_not_fit_is_refused_with_what_does_not_match() {
+    let (maker, stranger) = (CosignMaker::new(), CosignMaker::new());
+    let other = Guest { name: "test.io/other".into(), ..Guest::default() }.component();
+    let of_other = maker.sign_artifact(&other, None);
+    let digests = (digest_of(&other), digest_of(&content()));
+    let nowhere = format!("sha256:{}", "0".repeat(64));
+    for (suffix, text, words) in [
+        (".sig", maker.sign(&other), vec!["guest.wasm.sig", "cosign.pub", "none of the trusted keys of cosign"]),
+        (".sig", stranger.sign(&content()), vec!["none of the trusted keys of cosign"]),
+        (".sig", "no base64!".to_owned(), vec!["none of cosign's", "base64"]),
+        (".sig", String::new(), vec!["none of cosign's", "empty"]),
+        (".cosign.json", of_other, vec!["guest.wasm.cosign.json", "cosign.pub", &digests.0, &digests.1]),
+        (".cosign.json", maker.sign_artifact(&content(), Some(&nowhere)), vec!["signs the manifest", &nowhere]),
+        (".cosign.json", stranger.sign_artifact(&content(), None), vec!["none of the trusted keys of cosign"]),
+        (".cosign.json", "{}".to_owned(), vec!["none of cosign's", "manifest"]),
+    ] {
+        let (node, file) = trusting_cosign(&maker);
+        put(&file, suffix, &text);
+        for required in [false, true] {
+            let refused = node.load(&file, required, "").unwrap_err();
+            assert!(matches!(refused, LoadProblem::Signature(_)), "{refused}");
+            let refused = refused.to_string();
+            assert!(words.iter().all(|word| refused.contains(word)), "{words:?}: {refused}");
+        }
+    }
+}
+
+#[test]
+fn one_trusted_signature_is_enough_unless_another_trusted_key_contradicts() {
+    let (one, two, cosign) = (Maker::new(1), Maker::new(2), CosignMaker::new());
+    let node = Node::trusting(&[&one]);
+    std::fs::write(node.keys().join("cosign.pub"), cosign.public()).unwrap();
+    // minisign's of a stranger, cosign's of a trusted key.
+    let file = node.plugin(&content(), Some(&two.sign(&content(), Over::Digest)));
+    node.load(&file, true, "").unwrap_err();
+    put(&file, ".sig", &cosign.sign(&content()));
+    node.load(&file, true, "").unwrap();
+    // A trusted key names itself, and has signed something else.
+    let file = node.plugin(&content(), Some(&one.sign(b"something else", Over::Digest)));
+    let refused = node.load(&file, true, "").unwrap_err();
+    assert!(matches!(refused, LoadProblem::Signature(SignatureError::Forged { .. })), "{refused}");
+    // Of a tool of which no key is trusted.
+    let node = Node::trusting(&[&one]);
+    let file = node.plugin(&content(), Some(&one.sign(&content(), Over::Digest)));
+    put(&file, ".sig", "whatever");
+    node.load(&file, true, "").unwrap();
+}
+
+#[test]
+fn keys_of_cosign_are_limited_to_vendors_and_others_are_named() {
+    let maker = CosignMaker::new();
+    let (node, file) = trusting_cosign(&maker);
+    put(&file, ".sig", &maker.sign(&content()));
+    let key = node.keys().join("cosign.pub");
+    std::fs::write(&key, format!("{}vendors: acme.example\n", maker.public())).unwrap();
+    let refused = node.load(&file, true, "").unwrap_err().to_string();
+    assert!(refused.contains("acme.example") && refused.contains("cosign.pub"), "{refused}");
+    std::fs::write(&key, format!("{}vendors: test.io\n", maker.public())).unwrap();
+    node.load(&file, true, "").unwrap();
+    for (pem, words) in [
+        ("-----BEGIN PUBLIC KEY-----\n", "does not end"),
+        ("-----BEGIN PUBLIC KEY-----\n!\n-----END PUBLIC KEY-----\n", "base64"),
+        (
+            "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n",
+            "P-256",
+        ),
+    ] {
+        std::fs::write(&key, pem).unwrap();
+        let refused = Signatures::of_folder(Some(&node.keys()), true).unwrap_err().to_string();
+        assert!(refused.contains("cosign.pub is no public key") && refused.contains(words), "{refused}");
+    }
 }

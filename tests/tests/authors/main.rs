@@ -9,6 +9,7 @@
     reason = "tests may panic"
 )]
 
+mod cosign;
 mod index;
 mod other_languages;
 mod plugin_author;
