@@ -191,6 +191,11 @@ impl Node {
         self.arguments.extend(arguments.iter().map(|a| (*a).to_owned()));
     }
 
+    /// Starts the daemon with this variable in its environment from now on.
+    pub fn add_variable(&mut self, name: &str, value: &str) {
+        self.variables.push((name.to_owned(), value.into()));
+    }
+
     /// The node's folder: `plugins`, `manifests`, `disk` (for sources), `root`.
     pub fn folder(&self) -> &Path {
         self.folder.path()

@@ -117,6 +117,7 @@ pub(super) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Da
         tokens,
         provision: config.provision,
         reclaim_grace: config.reclaim_grace,
+        watchdog: crate::watchdog::of_environment(),
         kernel: Arc::new(linux_kernel()),
     });
     let node = tokio::select! {

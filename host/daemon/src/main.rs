@@ -22,6 +22,7 @@ mod daemon;
 mod error;
 mod page;
 mod run;
+mod watchdog;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;

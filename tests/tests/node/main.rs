@@ -19,3 +19,4 @@ mod settings;
 mod system_calls;
 mod trust;
 mod walk;
+mod watchdog;

@@ -28,6 +28,7 @@
 //! | `event_log`, `operation_history` | what happened lately |
 //! | `free_memory` | memory that a burst of operations leaves |
 //! | `turns` | how long the loop was busy with one input |
+//! | `watchdog` | signs of life for a service manager |
 
 mod claims;
 mod comparison;
@@ -64,7 +65,9 @@ pub(crate) mod sources;
 mod turns;
 pub(crate) mod vanished;
 mod volume_accounts;
+mod watchdog;
 pub(crate) mod world;
 
 pub use executor::Bounds;
 pub use handle::NodeHandle;
+pub use watchdog::Watchdog;

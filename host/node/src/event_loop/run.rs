@@ -18,6 +18,7 @@ use super::node_state::NodeState;
 use super::reports::WorkerReport;
 use super::requests::Request;
 use super::turns::Turns;
+use super::watchdog::{SignsOfLife, Watchdog};
 
 /// How many requests are handled in one turn, so that a flood of them does not starve other inputs.
 const REQUESTS: usize = 256;
@@ -44,12 +45,20 @@ pub(crate) struct Inputs {
 
 /// Handles inputs until `shutdown`, then lets running operations end for at most `grace`. Returns
 /// whether everything was drained and the next start needs no file on the mount of the records.
-pub(crate) async fn run(mut node: NodeState, mut inputs: Inputs, shutdown: CancellationToken, grace: Duration) -> bool {
+pub(crate) async fn run(
+    mut node: NodeState,
+    mut inputs: Inputs,
+    watchdog: Option<Watchdog>,
+    shutdown: CancellationToken,
+    grace: Duration,
+) -> bool {
     let mut reports = Vec::with_capacity(REPORTS);
     node.finish_turn();
     let mut turns = Turns::default();
+    let mut signs = SignsOfLife::new(watchdog, Instant::now());
     loop {
         let wake = node.next_wake();
+        let sign = signs.next();
         let begun;
         let input = tokio::select! {
             () = shutdown.cancelled() => break,
@@ -92,11 +101,16 @@ pub(crate) async fn run(mut node: NodeState, mut inputs: Inputs, shutdown: Cance
                 node.wake();
                 "timers"
             }
+            () = sleep_until(sign.unwrap_or_else(Instant::now)), if sign.is_some() => {
+                begun = std::time::Instant::now();
+                "the watchdog"
+            }
         };
         node.finish_turn();
         if let Some(slow) = turns.ended(input, begun.elapsed(), std::time::Instant::now()) {
             warn!("{slow}");
         }
+        signs.turned();
     }
     stop(node, inputs, grace).await
 }

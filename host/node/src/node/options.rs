@@ -14,7 +14,7 @@ use volhost_objects::populate::NodeIdentity;
 use volhost_process::Launcher;
 use volhost_runtime::{GrantPolicy, Signatures};
 
-use crate::event_loop::Bounds;
+use crate::event_loop::{Bounds, Watchdog};
 
 /// The options of a node.
 #[derive(Debug)]
@@ -71,6 +71,8 @@ pub struct NodeOptions {
     pub provision: bool,
     /// The volume of a claim that is missing and was not deleted is kept this long.
     pub reclaim_grace: Duration,
+    /// A service manager that wants signs of life of the event loop, if there is one.
+    pub watchdog: Option<Watchdog>,
     /// The primitives.
     pub kernel: Arc<dyn Kernel>,
 }

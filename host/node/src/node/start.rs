@@ -250,7 +250,7 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
         reload: search,
     };
     let handle = NodeHandle::new(requests, changes).with_exposition(exposition).with_token_clients(token_clients);
-    let event_loop = tokio::spawn(run(node, inputs, stop.clone(), STOP_GRACE));
+    let event_loop = tokio::spawn(run(node, inputs, options.watchdog, stop.clone(), STOP_GRACE));
     Ok(Node { handle, reload, stop, event_loop, kernel: options.kernel, root: options.root, inside, _lock: lock })
 }
 
