@@ -1,4 +1,5 @@
-//! Log lines on standard error, and traces to a collector if one is configured.
+//! Log lines on standard error or in systemd's journal, and traces to a collector if one is
+//! configured.
 //!
 //! Both come from the spans and events of `tracing`. Each operation has a span with its volume,
 //! pod, plugin, kind and number; all that is logged for it is logged within, and it is the root of
@@ -7,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod journal;
 mod lines;
 mod traces;
 
@@ -15,6 +17,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 pub use error::TelemetryError;
+use journal::Journal;
 use lines::LineWriters;
 use traces::Traces;
 use volhost_config::{LogFilter, LogFormat, OtlpEndpoint};
@@ -27,7 +30,8 @@ pub struct Telemetry {
 
 impl Telemetry {
     /// Sets up the log of the process, on standard error because standard output is for results,
-    /// and the traces if there is an endpoint. A collector that cannot be reached is logged, and is
+    /// and the traces if there is an endpoint. Text that standard error would lead to systemd's
+    /// journal is sent there with its priority and fields. A collector that cannot be reached is logged, and is
     /// no error.
     ///
     /// # Errors
@@ -42,9 +46,10 @@ impl Telemetry {
         // is the safer side.
         let filter = EnvFilter::try_new(level.as_str()).unwrap_or_else(|_| EnvFilter::new("info"));
         let lines = tracing_subscriber::fmt::layer().with_writer(LineWriters(format));
-        let lines = match format {
-            LogFormat::Text => lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).boxed(),
-            LogFormat::Json => lines.json().boxed(),
+        let lines = match (format, Journal::of_standard_error()) {
+            (LogFormat::Text, Some(journal)) => journal.boxed(),
+            (LogFormat::Text, None) => lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).boxed(),
+            (LogFormat::Json, _) => lines.json().boxed(),
         };
         let traces = traces_to.map(|endpoint| Traces::begin(endpoint, node)).transpose()?;
         let layer = traces.as_ref().map(Traces::layer);

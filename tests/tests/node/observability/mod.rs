@@ -5,6 +5,7 @@ mod collector;
 mod csi_figures;
 mod dashboard;
 mod figures;
+mod journal;
 mod logs;
 mod metrics;
 mod node_figures;
