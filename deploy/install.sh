@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what was built: programs, plugins, units, configuration, completions, manual pages, a
-# Grafana dashboard and alerts for Prometheus.
+# Grafana dashboard, alerts for Prometheus, and the schema of JSON output.
 # `make install` and deploy/deb.sh run it.
 #
 #   deploy/install.sh [--from DIR] [--destdir DIR] [--prefix DIR]
@@ -103,6 +103,7 @@ put_text deploy/volhost-node-agent.service "$prefix/lib/systemd/system/volhost-n
 
 put 0644 deploy/grafana/volhost.json "$prefix/share/volhost/grafana/volhost.json"
 put 0644 deploy/prometheus/volhost.rules.yml "$prefix/share/volhost/prometheus/volhost.rules.yml"
+put 0644 deploy/schema/volhost.io-v1.json "$prefix/share/volhost/schema/volhost.io-v1.json"
 
 install -d -m 0755 "$destdir/etc/volhost" "$destdir/etc/volhost/manifests" "$destdir/etc/volhost/trusted-keys"
 [ -z "$signing_key" ] || put 0644 "$made/volhost.pub" /etc/volhost/trusted-keys/volhost.pub

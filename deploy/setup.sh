@@ -61,6 +61,8 @@ if [ $TESTS = yes ]; then
     needs_command ssh-keygen openssh-client
     needs_command rclone rclone
     needs_command minisign minisign
+    # The validator of the published schema.
+    needs_file /usr/lib/python3/dist-packages/jsonschema/__init__.py python3-jsonschema
     needs_file /usr/sbin/sshd openssh-server
     needs_file /usr/lib/openssh/sftp-server openssh-sftp-server
     # Engines of containers. The client alone may be another package's.

@@ -248,6 +248,9 @@ pub(super) enum Command {
         /// Only this program's; needs no daemon
         #[arg(long)]
         client: bool,
+        /// How to print
+        #[arg(short, long, value_name = "FORMAT")]
+        output: Option<DocumentFormat>,
     },
     /// Print completions for a shell
     #[command(after_help = "Example:\n  volhost completions bash > /etc/bash_completion.d/volhost")]
@@ -288,6 +291,15 @@ pub(super) enum InternalCommand {
 pub(super) enum Format {
     /// A table with more columns
     Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+/// How to print one document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum DocumentFormat {
     /// JSON
     Json,
     /// YAML

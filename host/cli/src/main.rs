@@ -125,7 +125,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
         }
         Command::Conformance(arguments) => return conformance::run(&arguments, output),
         Command::Replay(arguments) => return replay::run(&arguments, output),
-        Command::Version { client: true } => return version::print_client(output),
+        Command::Version { client: true, output: format } => return version::print_client(format, output),
         // Handled before any of this.
         Command::Internal { .. } => return Ok(()),
         _ => {}
@@ -156,7 +156,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             Command::Docker(arguments) => docker::run(&arguments, &socket, output).await,
             Command::Top(arguments) => top::run(&arguments, &socket, output).await,
             Command::Metrics => metrics::print(&socket, output).await,
-            Command::Version { .. } => version::print(&socket, output).await,
+            Command::Version { output: format, .. } => version::print(&socket, format, output).await,
             Command::Run(_)
             | Command::CsiServe(_)
             | Command::Controller(_)

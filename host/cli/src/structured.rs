@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use volhost_model::visible::{is_unseen, visible_json, visible_unseen};
 
+use super::arguments::DocumentFormat;
 use super::error::CliError;
 
 /// JSON on one line, without an end of line.
@@ -14,6 +15,14 @@ pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> Result<String, CliError>
 /// Indented JSON, without an end of line.
 pub(super) fn pretty_json<T: Serialize + ?Sized>(value: &T) -> Result<String, CliError> {
     serde_json::to_string_pretty(value).map(|text| visible_json(&text).into_owned()).map_err(failed)
+}
+
+/// A document in one of the formats, without an end of line.
+pub(super) fn document<T: Serialize>(value: &T, format: DocumentFormat) -> Result<String, CliError> {
+    match format {
+        DocumentFormat::Json => pretty_json(value),
+        DocumentFormat::Yaml => yaml(value),
+    }
 }
 
 /// YAML without an end of line. YAML has escapes in some of its styles only, so a text with such

@@ -15,4 +15,5 @@ mod features;
 mod kind_examples;
 mod kind_scenarios;
 mod payload_scenarios;
+mod schema;
 mod volume_kinds;

@@ -41,6 +41,7 @@ fn everything_is_installed_below_the_prefix_and_a_configuration_is_kept() {
         ("share/man/man1/volhost-get.1.gz", 0o644),
         ("share/volhost/grafana/volhost.json", 0o644),
         ("share/volhost/prometheus/volhost.rules.yml", 0o644),
+        ("share/volhost/schema/volhost.io-v1.json", 0o644),
         ("share/bash-completion/completions/volhost", 0o644),
         ("share/zsh/site-functions/_volhost", 0o644),
         ("share/fish/vendor_completions.d/volhost.fish", 0o644),

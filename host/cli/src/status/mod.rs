@@ -5,10 +5,11 @@ mod problems;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 use volhost_model::view::EventKind;
 
+use super::arguments::DocumentFormat;
 use super::client::{ANSWER_TIME, Client, within};
 use super::error::CliError;
 use super::format::{age, printable, rfc3339};
@@ -26,21 +27,12 @@ const SHOWN_WARNINGS: usize = 5;
 /// The problems that are shown as text; JSON has all.
 const SHOWN_PROBLEMS: usize = 20;
 
-/// How to print.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum StatusFormat {
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
-}
-
 /// `status`.
 #[derive(Debug, Args)]
 pub(super) struct StatusArguments {
     /// How to print
     #[arg(short, long, value_name = "FORMAT")]
-    output: Option<StatusFormat>,
+    output: Option<DocumentFormat>,
 }
 
 /// Prints the node's health.
@@ -60,11 +52,7 @@ pub(super) async fn run(arguments: &StatusArguments, socket: &Path, output: &mut
         None => output.write(&page(&status, &lists, &problems, &warnings, output.colour()))?,
         Some(format) => {
             let document = document(&status, &lists, &problems, &warnings);
-            let text = match format {
-                StatusFormat::Json => structured::pretty_json(&document)?,
-                StatusFormat::Yaml => structured::yaml(&document)?,
-            };
-            output.line(&text)?;
+            output.line(&structured::document(&document, format)?)?;
         }
     }
     match problems.len() {

@@ -9,6 +9,7 @@ mod explain;
 mod get;
 mod plan;
 mod replay;
+mod schema;
 mod status;
 
 use std::fs;
