@@ -473,7 +473,8 @@ pub(super) enum PluginCommand {
         /// with volhost]
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
-        /// Keep compiled plugins in this folder for the next command [default: they are not kept]
+        /// Keep compiled plugins in this folder for the next command [default: volhost/plugins
+        /// in your cache folder]
         #[arg(long, value_name = "DIR")]
         cache_dir: Option<PathBuf>,
         /// How to print

@@ -1,12 +1,13 @@
 //! `volhost conformance`: the conformance suite, on the real kernel, without a daemon.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use volhost_conformance::{CaseOutcome, HostServices, Report, Subject, SubjectError, Suite, SuiteError, case_names};
 use volhost_model::visible::visible_json;
 use volhost_runtime::Compiler;
 
+use super::compiled::CompiledPlugins;
 use super::error::CliError;
 use super::format::printable;
 use super::output::Output;
@@ -24,7 +25,8 @@ pub(super) struct ConformanceArguments {
     /// Only this case, or this group of cases; may be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Keep compiled plugins in this folder for the next command [default: they are not kept]
+    /// Keep compiled plugins in this folder for the next command [default: volhost/plugins
+    /// in your cache folder]
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
     /// How to print
@@ -65,15 +67,8 @@ pub(super) fn run(arguments: &ConformanceArguments, output: &mut Output) -> Resu
     let Some(plugin) = arguments.plugin.as_ref().filter(|_| !arguments.list) else {
         return case_names().try_for_each(|name| output.line(name));
     };
-    let subject = match &arguments.config {
-        Some(file) => Subject::read(plugin, file),
-        None => Subject::bare(plugin),
-    };
-    let program = std::env::current_exe().map_err(|error| CliError::Untested(error.to_string()))?;
-    let compiler = Compiler { program, args: vec!["internal".into(), "compile-plugin".into()] };
-    let subject = subject.map_err(|error| wrong_case_file(&error))?;
-    let services = HostServices { cache: arguments.cache_dir.clone(), ..HostServices::new(compiler) };
-    let suite = Suite::new(subject, services, &arguments.only).map_err(|error| untested(&error))?;
+    let compiled = CompiledPlugins::open(arguments.cache_dir.as_deref())?;
+    let suite = suite(plugin, arguments.config.as_deref(), compiled.path(), &arguments.only)?;
     let report = tested(&suite, arguments.output, output)?;
     match arguments.output {
         ReportFormat::Text => output.line(&format!("\n{}", printable(&report.summary())))?,
@@ -91,6 +86,28 @@ pub(super) fn run(arguments: &ConformanceArguments, output: &mut Output) -> Resu
             Err(CliError::Failed(format!("the plugin does not conform to the contract: {failed} cases failed")))
         }
     }
+}
+
+/// The suite for a plugin, with its case file, if there is one. Compiled plugins are kept in the folder
+/// `compiled`.
+///
+/// # Errors
+/// [`CliError::Usage`] for a wrong case file or name of a case.
+pub(super) fn suite(
+    plugin: &Path,
+    case_file: Option<&Path>,
+    compiled: &Path,
+    only: &[String],
+) -> Result<Suite, CliError> {
+    let subject = match case_file {
+        Some(file) => Subject::read(plugin, file),
+        None => Subject::bare(plugin),
+    };
+    let program = std::env::current_exe().map_err(|error| CliError::Untested(error.to_string()))?;
+    let compiler = Compiler { program, args: vec!["internal".into(), "compile-plugin".into()] };
+    let subject = subject.map_err(|error| wrong_case_file(&error))?;
+    let services = HostServices { cache: Some(compiled.to_owned()), ..HostServices::new(compiler) };
+    Suite::new(subject, services, only).map_err(|error| untested(&error))
 }
 
 /// Runs the suite, and prints each case as it ends: text on standard output, else progress on

@@ -22,6 +22,7 @@ mod arguments;
 mod attachments;
 mod client;
 mod columns;
+mod compiled;
 mod completions;
 mod conformance;
 mod debug;

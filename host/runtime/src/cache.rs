@@ -6,11 +6,15 @@
 //! The second is written last: code without it, or of another digest, was not written to its end
 //! and is made again. A file is never written in place: it may be mapped. `DIGEST-ENGINE.refused`
 //! says why the compiler refused a plugin.
+//!
+//! Several processes of one user may use a folder at once: each file appears whole, under its name,
+//! and says what it belongs to.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +45,9 @@ pub(crate) struct CompileRefusal {
 /// How many refusals are remembered. Each is a small file; without a bound, a user who writes to
 /// the plugin folder could fill the cache.
 const REFUSALS: usize = 1024;
+/// How old a half-written file is when no process writes it any more. Writing one takes
+/// milliseconds.
+const UNFINISHED: Duration = Duration::from_secs(600);
 /// The extension of machine code.
 const CODE: &str = "cwasm";
 /// How the files of refusals end.
@@ -165,9 +172,9 @@ impl Cache {
 
     fn put(&self, path: &Path, content: &[u8]) -> Result<(), CacheError> {
         let failed = |source| CacheError::Write { path: path.to_owned(), source };
-        // One process uses the folder, but two of its threads may compile the same plugin: a name
-        // for each.
-        let part = path.with_extension(format!("{:?}.part", std::thread::current().id()));
+        // Two threads, of one process or of two, may compile the same plugin: a name for each.
+        let (process, thread) = (std::process::id(), std::thread::current().id());
+        let part = path.with_extension(format!("{process}-{thread:?}.part"));
         let written = OpenOptions::new()
             .write(true)
             .create(true)
@@ -185,7 +192,7 @@ impl Cache {
     /// Removes files that a crash left half-written.
     fn remove_unfinished(&self) {
         for path in self.files() {
-            if path.extension().is_some_and(|extension| extension == "part") {
+            if path.extension().is_some_and(|extension| extension == "part") && is_older(&path, UNFINISHED) {
                 remove_leftover(&path);
             }
         }
@@ -196,6 +203,11 @@ impl Cache {
             .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
             .unwrap_or_default()
     }
+}
+
+fn is_older(path: &Path, age: Duration) -> bool {
+    let written = fs::symlink_metadata(path).and_then(|found| found.modified());
+    written.is_ok_and(|written| SystemTime::now().duration_since(written).is_ok_and(|passed| passed > age))
 }
 
 /// Only a nuisance when it stays, so that a failure is only logged.
@@ -219,6 +231,37 @@ pub fn examine_cache(folder: &Path) -> Result<usize, CacheError> {
     Ok(entries.filter_map(Result::ok).filter(|entry| is_code(&entry.path())).count())
 }
 
+/// Removes the code that was compiled first from an existing cache folder, until the rest has at
+/// most `bytes`. For a folder that no daemon prunes.
+///
+/// # Errors
+/// [`CacheError`] if it is not the host's alone.
+pub fn trim_cache(folder: &Path, bytes: u64) -> Result<(), CacheError> {
+    check(folder)?;
+    let entries = fs::read_dir(folder).map_err(|source| CacheError::Inspect { path: folder.to_owned(), source })?;
+    let mut code: Vec<(SystemTime, u64, PathBuf)> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == CODE))
+        .filter_map(|path| {
+            let found = fs::symlink_metadata(&path).ok()?;
+            Some((found.modified().ok()?, found.len(), path))
+        })
+        .collect();
+    code.sort();
+    let mut left: u64 = code.iter().map(|(_, length, _)| length).sum();
+    for (_, length, path) in code {
+        if left <= bytes {
+            break;
+        }
+        // The note first: without it, the code does not count.
+        remove_leftover(&path.with_extension("json"));
+        remove_leftover(&path);
+        left = left.saturating_sub(length);
+    }
+    Ok(())
+}
+
 /// Refuses a folder that is not the host's alone.
 fn check(folder: &Path) -> Result<(), CacheError> {
     const OTHERS_WRITE: u32 = 0o022;
@@ -232,4 +275,47 @@ fn check(folder: &Path) -> Result<(), CacheError> {
         return Err(CacheError::WritableByOthers { path: folder.to_owned(), owner: found.uid(), mode });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note() -> Note {
+        Note { code: sha256_hex(b"code"), file: PathBuf::from("a.wasm"), sdk: None }
+    }
+
+    fn cache(folder: &Path) -> Cache {
+        Cache::open(folder.to_owned(), "engine".to_owned()).unwrap()
+    }
+
+    #[test]
+    fn a_file_that_another_process_is_writing_is_left_and_an_old_one_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("cache");
+        cache(&folder);
+        let (new, old) = (folder.join("a.1-2.part"), folder.join("b.1-2.part"));
+        fs::write(&new, "").unwrap();
+        File::create(&old).unwrap().set_modified(SystemTime::now() - 2 * UNFINISHED).unwrap();
+        cache(&folder);
+        assert!(new.exists() && !old.exists());
+    }
+
+    #[test]
+    fn the_oldest_code_goes_when_there_is_too_much() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("cache");
+        let cache = cache(&folder);
+        for (age, digest) in [(3, "aa"), (1, "bb"), (2, "cc")] {
+            cache.store(digest, b"code", &note()).unwrap();
+            let written = SystemTime::now() - Duration::from_secs(age);
+            File::options().write(true).open(cache.code_path(digest)).unwrap().set_modified(written).unwrap();
+        }
+        trim_cache(&folder, 12).unwrap();
+        assert!(["aa", "bb", "cc"].iter().all(|digest| cache.find(digest).is_some()));
+        trim_cache(&folder, 8).unwrap();
+        let left: Vec<bool> = ["aa", "bb", "cc"].iter().map(|digest| cache.find(digest).is_some()).collect();
+        assert_eq!(left, [false, true, true]);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 4, "a note is left");
+    }
 }

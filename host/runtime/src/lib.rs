@@ -93,7 +93,7 @@ mod wasi;
 
 pub use abi::{PACKAGE, VERSION, Version};
 pub use budget::VolumeAccount;
-pub use cache::examine_cache;
+pub use cache::{examine_cache, trim_cache};
 pub use call::{Call, DevicePlaces, ProvisioningCall};
 pub use call_error::{CallError, ErrorCase, Function, PluginError};
 pub use cancellation::Cancellation;

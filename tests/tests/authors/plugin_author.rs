@@ -9,20 +9,20 @@ use volhost_tests::node::Node;
 use volhost_tests::wait::eventually;
 
 /// A folder for a new crate, with the lock file of this workspace, so that no version is resolved.
-struct Desk(tempfile::TempDir);
+pub(super) struct Desk(tempfile::TempDir);
 
 impl Desk {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// Runs a command in this folder. It builds into the target folder of this test, where its
+    /// A command in this folder. It builds into the target folder of this test, where its
     /// dependencies may be compiled already.
-    fn run(&self, folder: &Path, program: impl AsRef<std::ffi::OsStr>, words: &[&str]) -> Output {
+    pub(super) fn command(&self, folder: &Path, program: impl AsRef<std::ffi::OsStr>, words: &[&str]) -> Command {
         let mut command = Command::new(program);
         // The variables that cargo sets for this test do not concern the new crate.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_")) {
@@ -32,7 +32,12 @@ impl Desk {
         }
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         command.args(words).current_dir(folder).env("CARGO_TARGET_DIR", target).env_remove("RUSTFLAGS");
-        command.output().unwrap()
+        command
+    }
+
+    /// Runs such a command.
+    fn run(&self, folder: &Path, program: impl AsRef<std::ffi::OsStr>, words: &[&str]) -> Output {
+        self.command(folder, program, words).output().unwrap()
     }
 
     fn volhost(&self, folder: &Path, words: &[&str]) -> String {
@@ -40,7 +45,7 @@ impl Desk {
     }
 
     /// Writes a crate that uses the SDK of the checkout, and returns its folder.
-    fn new_plugin(&self, words: &[&str]) -> PathBuf {
+    pub(super) fn new_plugin(&self, words: &[&str]) -> PathBuf {
         self.new_plugin_with(&artifacts::workspace().join("plugin-sdk"), words)
     }
 
@@ -261,4 +266,53 @@ fn a_skeleton_of_a_driver_that_attaches_has_its_capabilities() {
     for word in ["acme.org/loops", "flexVolume:example.com/loopfile", "attacher", "stager", "expander"] {
         assert!(inspected.contains(word), "{word}: {inspected}");
     }
+}
+
+/// The files of a folder, with what tells a new file from an old one.
+fn files(folder: &Path) -> Vec<(PathBuf, u64, std::time::SystemTime)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| {
+            let found = path.metadata().unwrap();
+            (path, found.ino(), found.modified().unwrap())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn inspect_and_conformance_compile_a_file_once_between_them() {
+    let desk = Desk::new();
+    let plugin = artifacts::plugin("empty-dir");
+    let plugin = plugin.to_str().unwrap();
+    let run = |variables: &[(&str, &Path)], words: &[&str]| {
+        let mut command = desk.command(desk.path(), artifacts::volhost(), words);
+        command.env_remove("XDG_CACHE_HOME").envs(variables.iter().copied());
+        said(command.output().unwrap())
+    };
+    let conformance = ["conformance", plugin, "--only", "describe"];
+    let caches = desk.path().join("caches");
+    let cache = [("XDG_CACHE_HOME", caches.as_path())];
+    run(&cache, &conformance);
+    let kept = caches.join("volhost/plugins");
+    let compiled = files(&kept);
+    assert_eq!(compiled.len(), 2, "the code of one plugin, and its note: {compiled:?}");
+    run(&cache, &["plugin", "inspect", plugin]);
+    run(&cache, &conformance);
+    assert_eq!(files(&kept), compiled, "it was compiled again");
+
+    let home = desk.path().join("home");
+    std::fs::create_dir(&home).unwrap();
+    run(&[("HOME", &home)], &["plugin", "inspect", plugin]);
+    assert_eq!(files(&home.join(".cache/volhost/plugins")).len(), 2);
+
+    // Another user could replace the code there: it is not used.
+    let open = desk.path().join("open");
+    std::fs::create_dir(&open).unwrap();
+    std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    run(&[("XDG_CACHE_HOME", &open)], &["plugin", "inspect", plugin]);
+    assert!(files(&open).is_empty());
 }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use volhost_process::linux_kernel;
 
 use super::setting::SettingView;
+use crate::compiled::CompiledPlugins;
+use crate::error::CliError;
 use thiserror::Error;
 use volhost_model::text::error_chain;
 use volhost_runtime::{Compiler, GrantPolicy, Inspection, Limits, LoadError, Runtime, RuntimeConfig, RuntimeError};
@@ -34,7 +36,7 @@ pub(super) struct PluginDescription {
 enum AskError {
     /// There is no folder for compiled code.
     #[error("it cannot be asked for its name: no temporary folder: {0}")]
-    Folder(#[source] io::Error),
+    Folder(#[source] CliError),
     /// The path of this program, which compiles, is unknown.
     #[error("it cannot be asked for its name: {0}")]
     Program(#[source] io::Error),
@@ -44,7 +46,7 @@ enum AskError {
 }
 
 /// Asks the plugin. A failure is part of the answer: the rest of the inspection does not need it.
-/// Compiled plugins are kept in `cache_dir`; without one, they are removed again.
+/// Compiled plugins are kept in `cache_dir`, or in the user's folder for them.
 pub(super) fn ask(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> PluginDescription {
     load(file, grants, cache_dir).unwrap_or_else(|error| PluginDescription {
         problem: Some(error_chain(&error)),
@@ -53,11 +55,10 @@ pub(super) fn ask(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) ->
 }
 
 fn load(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> Result<PluginDescription, AskError> {
-    // Removed with everything in it when this returns.
-    let temporary = tempfile::tempdir().map_err(AskError::Folder)?;
+    let compiled = CompiledPlugins::open(cache_dir).map_err(AskError::Folder)?;
     let program = std::env::current_exe().map_err(AskError::Program)?;
     let config = RuntimeConfig {
-        cache_dir: cache_dir.unwrap_or(temporary.path()).to_owned(),
+        cache_dir: compiled.path().to_owned(),
         limits: Limits::default(),
         compiler: Compiler { program, args: vec!["internal".into(), "compile-plugin".into()] },
         grants,
