@@ -36,6 +36,16 @@ fn keeps_the_contract(language: &str, plugin: &str, field: &str) {
     let inspected = String::from_utf8_lossy(&inspected.stdout).into_owned();
     assert!(inspected.contains("wasi:") && !inspected.contains("Problem:"), "it imports WASI and loads: {inspected}");
 
+    let imports = inspected.lines().find(|line| line.starts_with("Imports:")).unwrap();
+    let of_contract: Vec<&str> = imports
+        .split([':', ','])
+        .map(str::trim)
+        .skip(1)
+        .filter(|name| !name.contains(['/', '@']) && *name != "wasi")
+        .collect();
+    let world = ["log", "mounts", "tmpfs", "types", "volumes"];
+    assert!(of_contract.iter().all(|name| world.contains(name)) && of_contract.contains(&"tmpfs"), "{inspected}");
+
     let mut node = Node::builder().plugin(component.clone()).start();
     node.manifest("good.yaml", &pod("good", &format!("{field}: {{size: 64Mi}}")));
     node.wait_mounted("default/good");

@@ -1,7 +1,7 @@
 //! The contract's files say what the documents say of them.
 
 use volhost_tests::artifacts::workspace;
-use wit_parser::Resolve;
+use wit_parser::{Resolve, WorldKey};
 
 #[test]
 fn the_contract_and_the_plan_for_the_rest_of_it_are_valid_wit() {
@@ -37,6 +37,25 @@ fn the_contract_and_the_plan_for_the_rest_of_it_are_valid_wit() {
         !resolve.packages[contract].interfaces.contains_key("recovery"),
         "recovery has landed: take it out of the plan"
     );
+}
+
+#[test]
+fn what_a_minimal_plugin_imports_needs_no_grant() {
+    let mut resolve = Resolve::default();
+    let (contract, _) = resolve.push_dir(workspace().join("wit")).unwrap();
+    let world = resolve.select_world(&[contract], Some("minimal-plugin")).unwrap();
+    let names = |items: &mut dyn Iterator<Item = &WorldKey>| -> Vec<String> {
+        let full = items.map(|key| resolve.name_world_key(key));
+        full.map(|name| name.trim_start_matches("volhost:plugin/").trim_end_matches("@0.1.0").to_owned()).collect()
+    };
+    assert_eq!(names(&mut resolve.worlds[world].exports.keys()), ["plugin", "publisher"]);
+    let imports = names(&mut resolve.worlds[world].imports.keys());
+    assert_eq!(imports, ["types", "volumes", "mounts", "log"]);
+    let page = std::fs::read_to_string(workspace().join("docs/plugins.md")).unwrap();
+    for import in imports.iter().filter(|import| *import != "types") {
+        let row = page.lines().find(|line| line.starts_with("| `") && line.contains(&format!("`{import}`")));
+        assert!(row.unwrap().ends_with("| everyone |"), "{import}: {row:?}");
+    }
 }
 
 #[test]
