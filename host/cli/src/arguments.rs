@@ -465,6 +465,11 @@ pub(super) enum PluginCommand {
         after_help = "Needs root, and unmounts and removes everything when the shell ends. In the shell, `volhost get volumes` and `volhost describe pod` connect to the daemon that was started for it.\n\nExamples:\n  volhost plugin run\n  volhost plugin run target/plugins/disks.wasm --volume disk.yaml -- df -h ."
     )]
     Run(TryArguments),
+    /// Build a plugin whenever its sources change, and replace it under a mounted volume
+    #[command(
+        after_help = "Needs root. Each change of a file in the current folder is built; a daemon of its own, in a mount namespace of its own, replaces the plugin; then the conformance suite runs. Errors are printed, and the plugin built before keeps serving. It ends with the shell, or without one with Ctrl-C, and unmounts and removes everything. Without a terminal it starts no shell.\n\nExamples:\n  volhost plugin dev\n  volhost plugin dev --remount --no-shell\n  volhost plugin dev --build 'componentize-py --wit-path wit --world scratch componentize app -o scratch.wasm' --out scratch.wasm"
+    )]
+    Dev(DevArguments),
     /// Show a plugin file's name, version, contract, capabilities, imports, digest and size
     Inspect {
         /// The .wasm file
@@ -528,7 +533,7 @@ mod plugin;
 mod tests;
 
 pub(super) use plugin::{
-    BuildArguments, EncodeArguments, GrantArguments, IndexAddArguments, IndexCommand, IndexPublishArguments,
-    IndexSource, InfoArguments, KeyCommand, NewArguments, NewKeyArguments, PublishArguments, PullArguments,
-    RegistryArguments, SearchArguments, SignArguments, TemplateChoice, TestArguments, TryArguments,
+    BuildArguments, DevArguments, EncodeArguments, GrantArguments, IndexAddArguments, IndexCommand,
+    IndexPublishArguments, IndexSource, InfoArguments, KeyCommand, NewArguments, NewKeyArguments, PublishArguments,
+    PullArguments, RegistryArguments, SearchArguments, SignArguments, TemplateChoice, TestArguments, TryArguments,
 };

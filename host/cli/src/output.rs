@@ -25,6 +25,11 @@ impl Output {
         }
     }
 
+    /// An output that no one reads.
+    pub(super) fn silent() -> Self {
+        Self { out: Box::new(io::sink()), colour: false, colour_errors: false }
+    }
+
     /// Whether to use colour.
     pub(super) const fn colour(&self) -> bool {
         self.colour

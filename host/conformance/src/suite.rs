@@ -1,5 +1,6 @@
 //! Which cases there are, and running them.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -115,6 +116,18 @@ impl Suite {
     /// # Errors
     /// [`SuiteError`]: the plugin could not be tested. That it failed is no error.
     pub fn run(&self, mut progress: impl FnMut(&CaseReport)) -> Result<Report, SuiteError> {
+        self.run_while(|case| {
+            progress(case);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Runs the cases as [`Suite::run`] does, until `progress` breaks; the report is of those that
+    /// ran.
+    ///
+    /// # Errors
+    /// As [`Suite::run`].
+    pub fn run_while(&self, mut progress: impl FnMut(&CaseReport) -> ControlFlow<()>) -> Result<Report, SuiteError> {
         let info = in_scratch(|scratch| self.load(scratch).map(|(_, plugin)| plugin.info().clone()))??;
         let mut reports = Vec::new();
         for case in self.cases() {
@@ -134,8 +147,11 @@ impl Suite {
                 outcome,
                 milliseconds: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
             };
-            progress(&report);
+            let goes_on = progress(&report);
             reports.push(report);
+            if goes_on.is_break() {
+                break;
+            }
         }
         Ok(Report { plugin: info.name.to_string(), version: info.version, digest: info.digest, cases: reports })
     }

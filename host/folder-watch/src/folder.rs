@@ -53,6 +53,8 @@ pub struct FolderWatch {
     below: Below,
     /// The only entry of the folder whose changes count.
     only: Option<OsString>,
+    /// The folders below that are not watched.
+    skipped: fn(&Path) -> bool,
     inside: BTreeSet<WatchId>,
     above: Option<WatchedAncestor>,
 }
@@ -72,7 +74,8 @@ impl FolderWatch {
     pub fn folder(folder: &Path, below: Below) -> io::Result<Self> {
         let queue = InotifyQueue::open()?;
         let (wake, folder) = (queue.wake()?, std::path::absolute(folder)?);
-        Ok(Self { queue, wake, folder, below, only: None, inside: BTreeSet::new(), above: None })
+        let (inside, above) = (BTreeSet::new(), None);
+        Ok(Self { queue, wake, folder, below, only: None, skipped: |_| false, inside, above })
     }
 
     /// A watch on a file by its name: editors and configuration management put a new file in place
@@ -84,6 +87,13 @@ impl FolderWatch {
         let file = std::path::absolute(file)?;
         let watch = Self::folder(file.parent().unwrap_or(&file), Below::Nothing)?;
         Ok(Self { only: file.file_name().map(OsStr::to_owned), ..watch })
+    }
+
+    /// Watches no folder below, nor what is in it, for whose path `skipped` returns true.
+    #[must_use]
+    pub fn with_skipped(mut self, skipped: fn(&Path) -> bool) -> Self {
+        self.skipped = skipped;
+        self
     }
 
     /// Watches what exists now. To be called before each reading of the folder, so that no change
@@ -159,7 +169,7 @@ impl FolderWatch {
         };
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir() || follows_links && kind.is_symlink());
-            if is_folder {
+            if is_folder && !(self.skipped)(&entry.path()) {
                 self.watch_inside(&entry.path(), deeper, inside, outcome);
             }
         }
@@ -282,6 +292,21 @@ mod tests {
         fs::write(elsewhere.path().join("x"), "").unwrap();
         is_noticed(&mut folders).await;
         assert!(!drain(&tree));
+    }
+
+    #[tokio::test]
+    async fn a_skipped_folder_is_not_watched_nor_are_those_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("built/deep")).unwrap();
+        fs::create_dir_all(dir.path().join("source/deep")).unwrap();
+        let watch = FolderWatch::folder(dir.path(), Below::Tree(5)).unwrap();
+        let mut watch = watch.with_skipped(|folder| folder.ends_with("built"));
+        watch.arm().unwrap();
+        fs::write(dir.path().join("built/x"), "").unwrap();
+        fs::write(dir.path().join("built/deep/x"), "").unwrap();
+        assert!(!drain(&watch));
+        fs::write(dir.path().join("source/deep/x"), "").unwrap();
+        is_noticed(&mut watch).await;
     }
 
     #[tokio::test]

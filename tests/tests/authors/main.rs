@@ -10,6 +10,7 @@
 )]
 
 mod cosign;
+mod dev;
 mod index;
 mod other_languages;
 mod plugin_author;

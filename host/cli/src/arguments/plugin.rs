@@ -171,6 +171,48 @@ pub(crate) struct SignArguments {
     pub(crate) force: bool,
 }
 
+/// `plugin dev`.
+#[derive(Debug, Args)]
+pub(crate) struct DevArguments {
+    /// How to build: a command for sh in the current folder [default: `volhost plugin build` of the
+    /// crate there]
+    #[arg(long, value_name = "COMMAND", requires = "out")]
+    pub(crate) build: Option<OsString>,
+    /// The component that --build writes
+    #[arg(long, value_name = "FILE", requires = "build")]
+    pub(crate) out: Option<PathBuf>,
+    /// A file or folder besides the current folder whose changes count, too; may be repeated
+    #[arg(long, value_name = "PATH")]
+    pub(crate) watch: Vec<PathBuf>,
+    /// Objects to apply: a pod, with the PersistentVolumes and claims that it needs
+    #[arg(long, value_name = "FILE", default_value = "volume.yaml")]
+    pub(crate) volume: PathBuf,
+    /// Configuration with the plugin's grants; SCRATCH in it is replaced by a folder that is
+    /// created and removed [default: volhost.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The case file of the conformance suite [default: conformance.yaml, if there is one]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_conformance")]
+    pub(crate) cases: Option<PathBuf>,
+    /// Do not run the conformance suite
+    #[arg(long)]
+    pub(crate) no_conformance: bool,
+    /// Unmount the volume and mount it again with each new plugin [default: it stays mounted, as
+    /// with a running daemon]
+    #[arg(long)]
+    pub(crate) remount: bool,
+    /// How long mounting and unmounting the volume may take
+    #[arg(long, value_name = "DURATION", default_value = "1m")]
+    pub(crate) timeout: HumanDuration,
+    /// Start no shell
+    #[arg(long, conflicts_with = "command")]
+    pub(crate) no_shell: bool,
+    /// What to run beside it, in the current folder; $VOLUME is the volume's path [default: your
+    /// shell]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
 /// `plugin publish`.
 #[derive(Debug, Args)]
 pub(crate) struct PublishArguments {

@@ -2,6 +2,7 @@
 
 mod approval;
 mod build;
+mod dev;
 mod encode;
 mod file;
 mod grant;
@@ -14,8 +15,10 @@ mod publish;
 mod pull;
 mod registry;
 mod run;
+mod scratch_daemon;
 mod setting;
 mod sign;
+mod shell;
 pub(super) mod surface;
 mod test;
 
@@ -68,8 +71,8 @@ struct FileInspection {
     problem: Option<String>,
 }
 
-/// Runs the command. Must be called before any thread exists: `plugin run` enters a mount
-/// namespace.
+/// Runs the command. Must be called before any thread exists: `plugin run` and `plugin dev`
+/// enter a mount namespace.
 pub(super) fn run(command: &PluginCommand, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     match command {
         PluginCommand::New(arguments) => new::run(arguments, output),
@@ -77,6 +80,7 @@ pub(super) fn run(command: &PluginCommand, socket: &Path, output: &mut Output) -
         PluginCommand::Encode(arguments) => encode::run(arguments, output),
         PluginCommand::Test(arguments) => test::run(arguments, output),
         PluginCommand::Run(arguments) => run::run(arguments, output),
+        PluginCommand::Dev(arguments) => dev::run(arguments, output),
         PluginCommand::Inspect { file, config, cache_dir, output: format } => {
             show(&inspect(file, config.as_deref(), cache_dir.as_deref())?, *format, output)
         }

@@ -90,7 +90,7 @@ fn report(name: &Name, folder: &Path, files: &[File], output: &mut Output) -> Re
         output.line(&format!("  {}", file.path.display()))?;
     }
     let run = if files.iter().any(|file| file.path.ends_with("volume.yaml")) {
-        "\n  volhost plugin test     # as root: all that, then the contract, on the real kernel\n  volhost plugin run      # as root: a shell in a volume of it"
+        "\n  volhost plugin test     # as root: all that, then the contract, on the real kernel\n  volhost plugin run      # as root: a shell in a volume of it\n  volhost plugin dev      # as root: that, with the plugin built anew and replaced whenever you save"
     } else {
         "\n  less README.md          # what is left to write"
     };

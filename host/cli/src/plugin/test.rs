@@ -13,7 +13,7 @@ use crate::error::CliError;
 use crate::output::Output;
 
 /// The case file of a crate.
-const CASES: &str = "conformance.yaml";
+pub(super) const CASES: &str = "conformance.yaml";
 
 /// Runs the crate's own tests, builds it, and runs the conformance suite. Stops at the first
 /// failure.
