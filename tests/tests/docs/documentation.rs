@@ -187,6 +187,23 @@ fn getting_started_works_as_pasted() {
 }
 
 #[test]
+fn the_demo_shows_the_examples_volumes_and_leaves_nothing() {
+    let namespace = volhost_tests::namespace::MountNamespace::new();
+    let demo = workspace().join("examples/demo.sh");
+    // Its folder has a fixed name there.
+    let script = format!("mount -t tmpfs private /tmp && exec {}", demo.display());
+    let plugins = artifacts::plugin("empty-dir").parent().unwrap().to_owned();
+    let mut command = namespace.command("sh");
+    command.args(["-c", &script]).env("VOLHOST_BIN", artifacts::volhost()).env("VOLHOST_PLUGIN_DIR", plugins);
+    let ran = command.stdin(std::process::Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success() && said.contains("Done: nothing is left behind."), "{said}");
+    for pod in ["database", "reader", "scratch"] {
+        assert!(said.contains(&format!("pod default/{pod} is mounted")), "{said}");
+    }
+}
+
+#[test]
 fn each_way_to_install_volhost_installs_the_list_of_shipped_plugins() {
     for (page, path) in [
         ("deploy/install.sh", "$prefix/lib/volhost/shipped-plugins.sha256"),
