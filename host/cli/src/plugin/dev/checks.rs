@@ -1,6 +1,7 @@
 //! The conformance suite, while the sources do not change.
 
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -43,6 +44,8 @@ pub(super) async fn run(
         })
     });
     let mut is_current = true;
+    // One future for all cases: each begins with reading every source.
+    let mut change = pin!(sources.differ_from(Some(state)));
     loop {
         tokio::select! {
             case = cases.recv() => match case {
@@ -55,7 +58,7 @@ pub(super) async fn run(
                 Some(_) => {}
                 None => break,
             },
-            changed = sources.differ_from(Some(state)), if is_current => {
+            changed = &mut change, if is_current => {
                 changed?;
                 is_current = false;
                 stop.0.store(true, Ordering::Relaxed);
