@@ -170,6 +170,20 @@ present=$(rustc -V | cut -d' ' -f2)
 
 [ $TESTS = no ] || examples/plugins/build.sh --fetch
 
+# --- wkg: packages of WIT in registries ---
+
+WKG=0.16.1
+WKG_FOLDER=${VOLHOST_CI_CACHE:-$HOME/.cache/volhost-ci}/wkg-$WKG
+if [ $TESTS = yes ] && ! [ -x "$WKG_FOLDER/bin/wkg" ]; then
+    say "building wkg $WKG"
+    log=$(mktemp)
+    # Unoptimised: compiling it takes longer than it ever runs. The folder of its build goes with it.
+    CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_TARGET_DIR=$WKG_FOLDER/target cargo install --quiet --locked \
+        --version "$WKG" --no-default-features --root "$WKG_FOLDER" wkg >"$log" 2>&1 ||
+        { tail -n 20 "$log" >&2; rm -rf "$log" "$WKG_FOLDER"; fail "cargo could not build wkg"; }
+    rm -rf "$log" "$WKG_FOLDER/target"
+fi
+
 # --- the compilation target of the plugins, by the first way that works ---
 
 target_present() { ls "$(rustc --print target-libdir --target $TARGET)"/libstd-*.rlib >/dev/null 2>&1; }

@@ -16,3 +16,4 @@ mod other_languages;
 mod plugin_author;
 mod registry;
 mod sign;
+mod wit_packages;
