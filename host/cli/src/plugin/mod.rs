@@ -17,8 +17,8 @@ mod registry;
 mod run;
 mod scratch_daemon;
 mod setting;
-mod sign;
 mod shell;
+mod sign;
 pub(super) mod surface;
 mod test;
 
