@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use volhost_model::iscsi::{IscsiError, LogicalUnit};
+use volhost_scsi::ScsiError;
 
 /// A step at one portal failed.
 #[derive(Debug, Error)]
@@ -50,7 +51,7 @@ pub(crate) enum PortalError {
     /// open-iscsi did not keep the portal.
     #[error("open-iscsi has kept no record of the portal in {0}")]
     NoRecord(String),
-    /// A file of open-iscsi or of sysfs.
+    /// A file of open-iscsi.
     #[error("{}: {source}", path.display())]
     File {
         /// The file.
@@ -67,27 +68,9 @@ pub(crate) enum PortalError {
         /// What it lacks.
         what: &'static str,
     },
-    /// The device did not appear, or did not go.
-    #[error("the device of {0} did not {1} in time")]
-    Device(String, &'static str),
-    /// What multipathd's maps need is not installed.
-    #[error(
-        "neither multipath nor dmsetup is on this node, and the unit's device is a multipath map; install multipath-tools (device-mapper-multipath)"
-    )]
-    NoMultipath,
-    /// A program failed to change a map.
-    #[error("{program} cannot change the multipath map {map:?}: {words}")]
-    Map {
-        /// The program.
-        program: &'static str,
-        /// The map's name.
-        map: String,
-        /// Its messages and exit code.
-        words: String,
-    },
-    /// The unit is used.
-    #[error("{} is in use: it is mounted, or open exclusively", .0.display())]
-    InUse(PathBuf),
+    /// A step on the unit.
+    #[error(transparent)]
+    Unit(#[from] ScsiError),
 }
 
 impl PortalError {
@@ -102,7 +85,7 @@ impl PortalError {
         match self {
             Self::NoProgram | Self::NoDaemon(_) => 4,
             Self::Refused(_) => 3,
-            Self::InUse(_) => 2,
+            Self::Unit(ScsiError::InUse(_)) => 2,
             Self::NoTarget(_) | Self::NoUnit(_) => 1,
             _ => 0,
         }
@@ -117,7 +100,7 @@ pub(crate) fn combined(unit: &LogicalUnit, failures: &[(SocketAddr, PortalError)
     match first {
         Some(PortalError::NoProgram | PortalError::NoDaemon(_)) => IscsiError::NotReady(text),
         Some(PortalError::Refused(_)) => IscsiError::Refused(text),
-        Some(PortalError::InUse(_)) => IscsiError::Busy(text),
+        Some(PortalError::Unit(ScsiError::InUse(_))) => IscsiError::Busy(text),
         Some(PortalError::NoTarget(_) | PortalError::NoUnit(_)) => IscsiError::NotFound(text),
         _ => IscsiError::Retryable(text),
     }
@@ -127,8 +110,8 @@ pub(crate) fn combined(unit: &LogicalUnit, failures: &[(SocketAddr, PortalError)
 pub(crate) fn of_map(unit: &LogicalUnit, error: &PortalError) -> IscsiError {
     let text = format!("{unit}: {error}");
     match error {
-        PortalError::NoMultipath => IscsiError::NotReady(text),
-        PortalError::InUse(_) => IscsiError::Busy(text),
+        PortalError::Unit(ScsiError::NoMultipath) => IscsiError::NotReady(text),
+        PortalError::Unit(ScsiError::InUse(_)) => IscsiError::Busy(text),
         _ => IscsiError::Retryable(text),
     }
 }

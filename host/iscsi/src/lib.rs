@@ -15,8 +15,7 @@
 //! |---|---|
 //! | `sessions` | [`OpenIscsi`]: the steps |
 //! | `login` | one session: probed, recorded, logged in, and how it ends |
-//! | `sysfs` | sessions, units and their devices, as the kernel has them |
-//! | `multipath` | multipath maps over a unit's paths |
+//! | `sysfs` | sessions, as the kernel has them |
 //! | `records` | open-iscsi's records of portals, where passwords go |
 //! | `tool` | runs of `iscsiadm` |
 //! | `places` | where these are on this machine |
@@ -25,7 +24,6 @@
 
 mod error;
 mod login;
-mod multipath;
 mod places;
 mod records;
 mod sessions;

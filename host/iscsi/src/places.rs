@@ -1,6 +1,8 @@
 //! Where sysfs, device nodes, programs and records are.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use volhost_scsi::{PROGRAM_FOLDERS, program};
 
 use crate::tool::PROGRAM;
 
@@ -24,7 +26,7 @@ impl Default for Places {
         Self {
             sysfs: PathBuf::from("/sys"),
             devices: PathBuf::from("/dev"),
-            programs: paths(&["/usr/sbin", "/usr/bin", "/sbin", "/bin"]),
+            programs: paths(&PROGRAM_FOLDERS),
             records: paths(&["/etc/iscsi", "/var/lib/iscsi"]),
         }
     }
@@ -33,11 +35,6 @@ impl Default for Places {
 impl Places {
     /// The initiator's program, `iscsiadm`, if it is there.
     pub fn initiator(&self) -> Option<PathBuf> {
-        self.program(PROGRAM)
-    }
-
-    /// The program of this name.
-    pub(crate) fn program(&self, name: &str) -> Option<PathBuf> {
-        self.programs.iter().map(|folder| folder.join(name)).find(|path| Path::is_file(path))
+        program(&self.programs, PROGRAM)
     }
 }

@@ -4,21 +4,16 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use volhost_model::iscsi::{Chap, IscsiError, IscsiSessions, LogicalUnit, UnitDevice};
+use volhost_model::iscsi::{Chap, IscsiError, IscsiSessions, LogicalUnit};
+use volhost_model::scsi::UnitDevice;
+use volhost_scsi::{Map, ScsiError, Unit, is_in_use};
 
 use crate::error::{PortalError, combined, of_map};
 use crate::login::{forget, interface_of, log_in, log_out, probe};
-use crate::multipath::Map;
 use crate::places::Places;
 use crate::records::{self, Settings};
-use crate::sysfs::{Session, Unit, is_in_use, sessions};
-
-/// How long the kernel may take until a unit has a device, or has none any more.
-const DEVICE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often it is looked at meanwhile.
-const DEVICE_PERIOD: Duration = Duration::from_millis(10);
+use crate::sysfs::{Session, sessions};
 
 /// Locks by target.
 type Locks = BTreeMap<String, Arc<Mutex<()>>>;
@@ -98,9 +93,7 @@ impl OpenIscsi {
             session.scan(lun)?;
         }
         let found = session.unit(lun)?.ok_or(PortalError::NoUnit(lun))?;
-        // The kernel makes it in the background.
-        let device = within(|| found.device(&self.places.devices).filter(|device| device.path.exists()));
-        device.ok_or_else(|| PortalError::Device(found.name(), "appear"))
+        Ok(found.wait_for_device(&self.places.devices)?)
     }
 
     /// Ends the sessions of these that have no unit, if volhost made them.
@@ -121,14 +114,13 @@ impl OpenIscsi {
     fn remove(&self, session: &Session, lun: u32) -> Result<(), PortalError> {
         let Some(found) = session.unit(lun)?.filter(|_| self.is_own(session)) else { return Ok(()) };
         if let Some(device) = found.device(&self.places.devices).filter(is_in_use) {
-            return Err(PortalError::InUse(device.path));
+            return Err(ScsiError::InUse(device.path).into());
         }
         // The kernel would wait for a target that is gone; with its session the unit goes at once.
         if !session.is_logged_in() && session.units()?.len() == 1 {
             return Ok(());
         }
-        found.delete()?;
-        within(|| (!found.exists()).then_some(())).ok_or_else(|| PortalError::Device(found.name(), "go"))
+        Ok(found.remove()?)
     }
 
     /// The multipath map over the unit's paths.
@@ -146,10 +138,10 @@ impl OpenIscsi {
                 return Ok(true);
             }
         }
-        if is_in_use(&map.device) {
-            return Err(PortalError::InUse(map.device.path));
+        if is_in_use(map.device()) {
+            return Err(ScsiError::InUse(map.device().path.clone()).into());
         }
-        map.remove(&self.places)?;
+        map.remove(&self.places.programs)?;
         Ok(false)
     }
 
@@ -172,7 +164,7 @@ impl OpenIscsi {
             }
         }
         if let Some(map) = self.map(&sessions, unit.lun) {
-            return Ok(map.device);
+            return Ok(map.device().clone());
         }
         // The one that is used already stays the one.
         let at = paths.iter().position(|path| is_in_use(&path.device)).unwrap_or(0);
@@ -197,7 +189,7 @@ impl OpenIscsi {
             let rescanned = session.unit(unit.lun).and_then(|found: Option<Unit>| {
                 let found = found.ok_or(PortalError::NoUnit(unit.lun))?;
                 found.rescan()?;
-                found.device(&self.places.devices).ok_or_else(|| PortalError::Device(found.name(), "appear"))
+                Ok(found.wait_for_device(&self.places.devices)?)
             });
             match rescanned {
                 Ok(device) => paths.push(device),
@@ -205,8 +197,8 @@ impl OpenIscsi {
             }
         }
         if let Some(map) = self.map(&self.sessions_of(unit)?, unit.lun) {
-            map.grow(&self.places).map_err(|error| of_map(unit, &error))?;
-            return Ok(map.device);
+            map.grow(&self.places.programs).map_err(|error| of_map(unit, &error.into()))?;
+            return Ok(map.device().clone());
         }
         let at = paths.iter().position(is_in_use).unwrap_or(0);
         match paths.into_iter().nth(at) {
@@ -235,23 +227,11 @@ impl OpenIscsi {
 
     /// Ends the session if it has no unit but one whose target is gone.
     fn end(&self, unit: &LogicalUnit, session: &Session) -> Result<(), PortalError> {
-        let only = |units: &[Unit]| units.iter().all(|other| !session.is_logged_in() && other.lun == unit.lun);
+        let only = |units: &[Unit]| units.iter().all(|other| !session.is_logged_in() && other.lun() == unit.lun);
         if self.is_own(session) && only(&session.units()?) {
             log_out(&self.places, unit, session)?;
         }
         Ok(())
-    }
-}
-
-/// Waits until there is something, at most for [`DEVICE_TIMEOUT`].
-fn within<T>(look: impl Fn() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + DEVICE_TIMEOUT;
-    loop {
-        let found = look();
-        if found.is_some() || Instant::now() >= deadline {
-            return found;
-        }
-        thread::sleep(DEVICE_PERIOD);
     }
 }
 

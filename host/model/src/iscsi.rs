@@ -2,11 +2,11 @@
 
 use std::fmt::{self, Debug};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use thiserror::Error;
 
 use crate::objects::Bytes;
+use crate::scsi::UnitDevice;
 
 /// A logical unit of a target, and the way to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,15 +132,6 @@ pub struct Chap {
     pub node: ChapUser,
     /// The target to this node; none: it need not.
     pub target: Option<ChapUser>,
-}
-
-/// The device of a logical unit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnitDevice {
-    /// The device node.
-    pub path: PathBuf,
-    /// The device's number, which the node must have.
-    pub number: (u32, u32),
 }
 
 /// A step on a logical unit failed. The text is for the person who reads the pod's events, and

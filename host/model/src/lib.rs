@@ -24,6 +24,7 @@
 //! | [`driver_programs`] | interface: runs of FlexVolume drivers |
 //! | [`images`] | interface: the images of the node |
 //! | [`iscsi`] | interface: sessions with iSCSI targets |
+//! | [`scsi`] | devices of SCSI units |
 //! | [`oci`] | names and digests of what registries keep |
 //! | [`clock`] | the time of day, never running backwards |
 //! | [`duration`] | durations as people write them: `2m3s` |
@@ -53,6 +54,7 @@ pub mod pod;
 pub mod pod_fields;
 pub mod pod_resources;
 pub mod quantity;
+pub mod scsi;
 pub mod selinux;
 pub mod spec;
 pub mod text;

@@ -2,10 +2,9 @@
 //! it becomes a part of a path or an argument; passwords never become one.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use volhost_model::iscsi::{Chap, ChapUser, DEFAULT_INTERFACE, IscsiError, LogicalUnit, UnitDevice};
+use volhost_model::iscsi::{Chap, ChapUser, DEFAULT_INTERFACE, IscsiError, LogicalUnit};
 use wasmtime::component::Resource;
 
 use super::State;
@@ -20,8 +19,6 @@ use crate::text::tame;
 const SHOWN_BYTES: usize = 256;
 /// The most portals of a target.
 const MOST_PORTALS: usize = 16;
-/// Where the kernel makes device nodes.
-const DEVICES: &str = "/dev";
 
 impl From<IscsiError> for HostError {
     fn from(error: IscsiError) -> Self {
@@ -46,19 +43,6 @@ impl State {
         let unit = self.table.get(handle)?.unit.clone();
         unit.check().map_err(|error| invalid(error.to_string()))?;
         Ok(unit)
-    }
-
-    /// Opens a device of the kernel's.
-    fn unit_device(&mut self, found: &UnitDevice) -> Result<Resource<BlockDevice>, HostError> {
-        let node = self.kernel.open_host_path(&found.path, &[PathBuf::from(DEVICES)])?;
-        let device = self.kernel.block_device_of(&node)?;
-        let number = device.number();
-        if (number.major, number.minor) != found.number {
-            let (major, minor) = found.number;
-            let text = format!("{} is not the device {major}:{minor} yet", found.path.display());
-            return Err(HostError::Plugin(types::Error::Retryable(text)));
-        }
-        Ok(self.push(BlockDevice(Arc::new(device)))?)
     }
 
     fn user(&self, name: &Resource<Content>, password: &Resource<Content>) -> wasmtime::Result<ChapUser> {

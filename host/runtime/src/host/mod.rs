@@ -38,6 +38,7 @@ mod share_folders;
 mod slow_walk;
 mod state;
 mod tmpfs;
+mod unit_devices;
 mod volumes;
 
 pub(crate) use error::handle_error;
