@@ -85,7 +85,7 @@
 //! 3. The host loads it as soon as it is copied into the plugin folder. Its imports are its
 //!    request; the operator's grant decides. Of the interfaces here [`host_paths`],
 //!    [`loop_devices`], [`image_files`], [`oci_images`], [`network_mounts`], [`share_folders`], [`overlays`], [`pod_volumes`],
-//!    [`block_devices`], [`id_maps`], [`huge_pages`], [`quotas`], [`driver_mounts`],
+//!    [`iscsi_sessions`], [`fc_devices`], [`block_devices`], [`id_maps`], [`huge_pages`], [`quotas`], [`driver_mounts`],
 //!    [`driver_exec`], [`fuse_servers`], [`grpc`], [`files`] and those of [`objects`] need a grant.
 //!
 //! # Capabilities
@@ -138,6 +138,7 @@ pub mod driver_exec;
 pub mod driver_mounts;
 mod error;
 pub mod events;
+pub mod fc_devices;
 mod field_kind;
 pub mod file_set;
 pub mod files;

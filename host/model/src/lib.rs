@@ -24,6 +24,7 @@
 //! | [`driver_programs`] | interface: runs of FlexVolume drivers |
 //! | [`images`] | interface: the images of the node |
 //! | [`iscsi`] | interface: sessions with iSCSI targets |
+//! | [`fc`] | interface: units of Fibre Channel targets |
 //! | [`scsi`] | devices of SCSI units |
 //! | [`oci`] | names and digests of what registries keep |
 //! | [`clock`] | the time of day, never running backwards |
@@ -40,6 +41,7 @@ pub mod driver_programs;
 pub mod drivers;
 pub mod duration;
 pub mod failure;
+pub mod fc;
 pub mod fields;
 mod huge_pages;
 pub mod images;

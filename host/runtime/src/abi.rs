@@ -33,6 +33,7 @@ pub(crate) const GRANTABLE_INTERFACES: &[&str] = &[
     "network-mounts",
     "share-folders",
     "iscsi-sessions",
+    "fc-devices",
     "oci-images",
     "overlays",
     "pod-volumes",

@@ -8,6 +8,7 @@ use volhost_model::pod_resources::Allocatable;
 use crate::fuse_servers::{FuseServers, NoFuseServers};
 use volhost_model::driver_programs::{DriverPrograms, NoPrograms};
 use volhost_model::drivers::{Drivers, NoDrivers};
+use volhost_model::fc::{FcDevices, NoAdapters};
 use volhost_model::images::{Images, NoImages};
 use volhost_model::iscsi::{IscsiSessions, NoSessions};
 use volhost_model::objects::{NoObjects, Objects};
@@ -38,8 +39,8 @@ impl NodeFacts {
     }
 }
 
-/// The host's services for plugins: facts of the node, objects, drivers, programs, sessions and
-/// images.
+/// The host's services for plugins: facts of the node, objects, drivers, programs, sessions,
+/// adapters and images.
 ///
 /// A new environment has none of them.
 #[derive(Debug, Clone)]
@@ -50,6 +51,7 @@ pub struct Environment {
     programs: Arc<dyn DriverPrograms>,
     fuse_servers: Arc<dyn FuseServers>,
     iscsi: Arc<dyn IscsiSessions>,
+    fc: Arc<dyn FcDevices>,
     images: Arc<dyn Images>,
 }
 
@@ -62,6 +64,7 @@ impl Default for Environment {
             programs: Arc::new(NoPrograms),
             fuse_servers: Arc::new(NoFuseServers),
             iscsi: Arc::new(NoSessions),
+            fc: Arc::new(NoAdapters),
             images: Arc::new(NoImages),
         }
     }
@@ -110,6 +113,13 @@ impl Environment {
         self
     }
 
+    /// Sets the Fibre Channel host adapters.
+    #[must_use]
+    pub fn with_fc(mut self, fc: Arc<dyn FcDevices>) -> Self {
+        self.fc = fc;
+        self
+    }
+
     /// Sets the store of OCI images.
     #[must_use]
     pub fn with_images(mut self, images: Arc<dyn Images>) -> Self {
@@ -141,6 +151,10 @@ impl Environment {
 
     pub(crate) fn iscsi(&self) -> &dyn IscsiSessions {
         &*self.iscsi
+    }
+
+    pub(crate) fn fc(&self) -> &dyn FcDevices {
+        &*self.fc
     }
 
     pub(crate) fn images(&self) -> &dyn Images {

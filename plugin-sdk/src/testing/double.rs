@@ -5,6 +5,7 @@ pub(crate) use super::clients::{events, host_paths, huge_pages, id_maps, node, q
 pub(crate) use super::devices::filesystems::FormatOptions;
 pub(crate) use super::devices::{Attachment, BlockDevice, block_devices, filesystems, loop_devices};
 pub(crate) use super::drivers::{DevicePlace, DriverPlace, driver_mounts};
+pub(crate) use super::fabric::fc_devices;
 pub(crate) use super::files;
 pub(crate) use super::flex::{Arguments, Driver, Options, Outcome, driver_exec};
 pub(crate) use super::grpc::{self, Part};

@@ -46,6 +46,7 @@ mod clients;
 mod devices;
 pub(crate) mod double;
 mod drivers;
+mod fabric;
 pub(crate) mod files;
 mod flex;
 pub(crate) mod grpc;

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use super::clients::{TestEvent, TestLine};
 use super::devices::Devices;
 use super::drivers::Driven;
+use super::fabric::Fabric;
 use super::flex::FlexDrivers;
 use super::grpc::Drivers;
 use super::images::OciImages;
@@ -43,6 +44,9 @@ pub const CALLS: &[&str] = &[
     "driver-mounts.prepare-device",
     "driver-place.take-over",
     "driver.run",
+    "fc-devices.connect",
+    "fc-devices.disconnect",
+    "fc-devices.rescan",
     "filesystems.mount",
     "format",
     "fuse-servers.open",
@@ -133,6 +137,8 @@ pub(crate) struct World {
     pub(crate) oci: OciImages,
     /// iSCSI targets.
     pub(crate) targets_of_iscsi: Targets,
+    /// Fibre Channel targets.
+    pub(crate) fabric: Fabric,
     /// The private folders that were made, by pod uid and name in the pod's folder.
     pub(crate) private_folders: BTreeSet<(String, String)>,
     /// The pod's other published volumes, by their names in the pod.
@@ -200,6 +206,7 @@ impl World {
             share_files: BTreeMap::new(),
             oci: OciImages::default(),
             targets_of_iscsi: Targets::default(),
+            fabric: Fabric::default(),
             private_folders: BTreeSet::new(),
             pod_volumes: BTreeSet::new(),
             unsupported_tmpfs_options: BTreeSet::new(),

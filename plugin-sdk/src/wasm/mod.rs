@@ -54,6 +54,7 @@ macro_rules! capability {
                     "volhost:plugin/network-mounts@0.1.0": crate::wasm::bindings::volhost::plugin::network_mounts,
                     "volhost:plugin/share-folders@0.1.0": crate::wasm::bindings::volhost::plugin::share_folders,
                     "volhost:plugin/iscsi-sessions@0.1.0": crate::wasm::bindings::volhost::plugin::iscsi_sessions,
+                    "volhost:plugin/fc-devices@0.1.0": crate::wasm::bindings::volhost::plugin::fc_devices,
                     "volhost:plugin/oci-images@0.1.0": crate::wasm::bindings::volhost::plugin::oci_images,
                     "volhost:plugin/block-devices@0.1.0": crate::wasm::bindings::volhost::plugin::block_devices,
                     "volhost:plugin/id-maps@0.1.0": crate::wasm::bindings::volhost::plugin::id_maps,
@@ -126,10 +127,10 @@ pub use bindings::volhost::plugin::provisioning::{
 pub use bindings::volhost::plugin::types::FsOption;
 pub use bindings::volhost::plugin::volumes::{Description, Identity, Measurement, Pod, Volume};
 pub use bindings::volhost::plugin::{
-    block_devices, cluster_trust_bundles, config_maps, csi_driver_objects, driver_exec, driver_mounts, events, files,
-    filesystems, fuse_servers, grpc, host_paths, huge_pages, id_maps, image_files, loop_devices, network_mounts, node,
-    oci_images, overlays, pod_volumes, provisioning, provisioning_calls, quotas, secrets, service_account_tokens,
-    settings, share_folders, tmpfs,
+    block_devices, cluster_trust_bundles, config_maps, csi_driver_objects, driver_exec, driver_mounts, events,
+    fc_devices, files, filesystems, fuse_servers, grpc, host_paths, huge_pages, id_maps, image_files, loop_devices,
+    network_mounts, node, oci_images, overlays, pod_volumes, provisioning, provisioning_calls, quotas, secrets,
+    service_account_tokens, settings, share_folders, tmpfs,
 };
 
 use bindings::volhost::plugin::{log as host_log, mounts, types, volumes};

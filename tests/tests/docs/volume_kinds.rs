@@ -82,6 +82,7 @@ fn without(granted: &[&str], plugin: &str, left_out: &str) -> GrantPolicy {
             "loop-devices" => lines.push_str("loop-files = [\"/\"]\n"),
             "network-mounts" => lines.push_str("network-servers = [\"*\"]\n"),
             "iscsi-sessions" => lines.push_str("iscsi-portals = [\"*\"]\n"),
+            "fc-devices" => lines.push_str("fc-targets = [\"*\"]\n"),
             "oci-images" => lines.push_str("image-registries = [\"*\"]\n"),
             "image-files" => lines.push_str("image-files = [\"/\"]\n"),
             other => interfaces.push(other),

@@ -38,6 +38,7 @@ const BAD_SERVER: &[&str] = &["server"];
 const BAD_SHARE_PATH: &[&str] = &["must be relative", "control character", "longer than"];
 const BAD_PORTAL: &[&str] = &["must be an IP address"];
 const BAD_NAME: &[&str] = &["must be an iSCSI name"];
+const BAD_UNIT: &[&str] = &["the name of a unit must begin with"];
 const BAD_IMAGE: &[&str] = &["is no ", "names no registry"];
 const NOT_GRANTED: &[&str] = &["not granted"];
 const NOT_NAMED: &[&str] = &["does not name", "did not say"];
@@ -152,6 +153,22 @@ const ROWS: &[Row] = &[
     ("interface", "$LONG", &["interface"]),
     ("initiator", "iqn.a\niface.transport_name = x", BAD_NAME),
     ("initiator", "--op", BAD_NAME),
+    // Fibre Channel targets. No adapter looks for what is refused.
+    ("fc-port", "50060e801049cfd2", NOT_GRANTED),
+    ("fc-port", "0x50060E801049CFD2", NOT_GRANTED),
+    ("fc-port", "*", &["16 hexadecimal digits"]),
+    ("fc-port", "../../../../etc/passwd", &["16 hexadecimal digits"]),
+    ("fc-port", "50060e801049cfd1\n", &["16 hexadecimal digits"]),
+    ("fc-port", "$LONG", &["16 hexadecimal digits"]),
+    ("fc-lun", "256", &["at most 255"]),
+    ("fc-unit", "3600508b400105e210000900000490001", NOT_GRANTED),
+    ("fc-unit", "*", BAD_UNIT),
+    ("fc-unit", "../sda", BAD_UNIT),
+    ("fc-unit", "a/../../sda", BAD_UNIT),
+    ("fc-unit", "a\0", BAD_UNIT),
+    ("fc-unit", "", BAD_UNIT),
+    ("fc-unit", "$LONG", BAD_UNIT),
+    ("fc-gone", "3600508b400105e210000900000490001", NOT_GRANTED),
     // Images. No registry is asked for what is refused.
     ("oci-image", "other.example/app:1", NOT_GRANTED),
     ("oci-image", "r.example.evil/app:1", NOT_GRANTED),
@@ -205,7 +222,7 @@ const ROWS: &[Row] = &[
 pub(crate) fn grants(folder: &str, lines: &str) -> String {
     format!(
         "[\"fixture.volhost/trespassing\"]\ninterfaces = [\"files\", \"share-folders\", \"secrets\", \"config-maps\", \"pod-volumes\"]\n\
-         host-paths = [{folder:?}]\nloop-files = [\"/images\"]\nimage-files = [\"/images\"]\nnetwork-servers = [\"192.0.2.1\"]\niscsi-portals = [\"192.0.2.1\"]\nimage-registries = [\"r.example\"]\nimage-layouts = [\"/layouts\"]\nblock-devices = [\"/dev/granted\"]\n\
+         host-paths = [{folder:?}]\nloop-files = [\"/images\"]\nimage-files = [\"/images\"]\nnetwork-servers = [\"192.0.2.1\"]\niscsi-portals = [\"192.0.2.1\"]\nfc-targets = [\"50060e801049cfd1\", \"3600508b400105e210000900000490000\"]\nimage-registries = [\"r.example\"]\nimage-layouts = [\"/layouts\"]\nblock-devices = [\"/dev/granted\"]\n\
          csi-drivers = [\"granted.example.com\"]\nflex-drivers = [\"granted/driver\"]\n{lines}\n"
     )
 }

@@ -1,12 +1,13 @@
 //! The operator's configuration that grants an interface.
 
 /// Interfaces with a key of their own in a grant, with an example.
-const NAMED: [(&str, &str); 10] = [
+const NAMED: [(&str, &str); 11] = [
     ("host-paths", "host-paths = [\"/srv\"]"),
     ("loop-devices", "loop-files = [\"/srv/images\"]"),
     ("image-files", "image-files = [\"/srv/images\"]"),
     ("network-mounts", "network-servers = [\"192.0.2.0/24\"]"),
     ("iscsi-sessions", "iscsi-portals = [\"192.0.2.0/24\"]"),
+    ("fc-devices", "fc-targets = [\"50060e801049cfd1\"]"),
     ("oci-images", "image-registries = [\"registry.example.com\"]"),
     ("block-devices", "block-devices = [\"/dev/disk/by-id/archive\"]"),
     ("grpc", "csi-drivers = [\"csi.example.com\"]"),

@@ -294,6 +294,9 @@ pub(crate) struct GrantArguments {
     /// A portal of iSCSI targets that it may log in to: an address or a network
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) iscsi_portal: Vec<String>,
+    /// A port (WWN) or unit (WWID) of a Fibre Channel target that it may use, or * for all
+    #[arg(long, value_name = "NAME")]
+    pub(crate) fc_target: Vec<String>,
     /// A registry that it may take OCI images from, as references name it; * for all
     #[arg(long, value_name = "HOST")]
     pub(crate) image_registry: Vec<String>,

@@ -161,6 +161,7 @@ fn edit(
         ("image-files", &arguments.image_files),
         ("network-servers", &arguments.network_server),
         ("iscsi-portals", &arguments.iscsi_portal),
+        ("fc-targets", &arguments.fc_target),
         ("image-registries", &arguments.image_registry),
         ("image-layouts", &arguments.image_layouts),
         ("block-devices", &arguments.block_device),

@@ -10,6 +10,7 @@ use tracing::error;
 use volhost_core::{AttachPolicy, Config, Core};
 use volhost_csi::CsiDrivers;
 use volhost_driver_table::DriverTable;
+use volhost_fc::HostAdapters;
 use volhost_images::{ImageStore, ImageStoreOptions};
 use volhost_iscsi::{OpenIscsi, Places};
 use volhost_kernel::Directory;
@@ -175,6 +176,7 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
         .with_drivers(drivers.clone())
         .with_fuse_servers(Arc::new(servers.clone()))
         .with_iscsi(Arc::new(OpenIscsi::new(Places::default())))
+        .with_fc(Arc::new(HostAdapters::new(volhost_fc::Places::default())))
         .with_images(images.clone());
     if let Some(flex) = flex.clone() {
         environment = environment.with_driver_programs(flex);

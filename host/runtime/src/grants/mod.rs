@@ -21,7 +21,7 @@ use crate::settings::{PluginSettings, Values};
 use fuse::FuseServersTable;
 pub(crate) use fuse::{FuseServer, MOUNT_SLOT, Word, WordPart};
 pub(crate) use reach::{MountNotGranted, Reach};
-use servers::{Portals, Servers};
+use servers::{FcTargets, Portals, Servers};
 pub use shipped::{NotShipped, SHIPPED_LIST, ShippedListError, ShippedPlugins};
 pub(crate) use shipped::{is_reserved, vendor};
 use sources::SourceName;
@@ -46,6 +46,8 @@ use words::{
 /// network-servers = ["nas.example.com", "192.0.2.0/24"]
 /// # Portals of iSCSI targets, by address or network, `*` for all; imply the interface `iscsi-sessions`.
 /// iscsi-portals = ["192.0.2.0/24"]
+/// # Ports (WWNs) and units (WWIDs) of Fibre Channel targets, `*` for all; imply the interface `fc-devices`.
+/// fc-targets = ["50060e801049cfd1", "3600508b400105e210000900000490000"]
 /// # Registries to take OCI images from, `*` for all, and folders with image layouts; imply the interface `oci-images`.
 /// image-registries = ["registry.example.com"]
 /// image-layouts = ["/srv/layouts"]
@@ -110,6 +112,7 @@ pub struct Grant {
     image_files: Vec<Root>,
     network_servers: Vec<Servers>,
     iscsi_portals: Vec<Portals>,
+    fc_targets: Vec<FcTargets>,
     image_registries: Vec<RegistryHost>,
     image_layouts: Vec<Root>,
     image_size: Option<ByteCount>,
@@ -286,6 +289,7 @@ impl Grant {
             || (interface == "image-files" && !self.image_files.is_empty())
             || (interface == "network-mounts" && !self.network_servers.is_empty())
             || (interface == "iscsi-sessions" && !self.iscsi_portals.is_empty())
+            || (interface == "fc-devices" && !self.fc_targets.is_empty())
             || (interface == "oci-images" && !(self.image_registries.is_empty() && self.image_layouts.is_empty()))
             || (interface == "block-devices" && !self.block_devices.is_empty())
             || (interface == "grpc" && !self.csi_drivers.is_empty())
@@ -305,6 +309,7 @@ impl Grant {
             image_files: paths(&self.image_files),
             network_servers: self.network_servers.clone(),
             iscsi_portals: self.iscsi_portals.clone(),
+            fc_targets: self.fc_targets.clone(),
             image_registries: self.image_registries.iter().map(|host| host.0.clone()).collect(),
             image_layouts: paths(&self.image_layouts),
             image_size: self.image_size.map(|size| size.0),
@@ -365,6 +370,7 @@ mod tests {
             ("[\"a/b\"]\nflex-drivers = [\"a/b/c\"]", "is no driver's name"),
             ("[\"a/b\"]\nnetwork-servers = [\"nas:/export\"]", "is no server"),
             ("[\"a/b\"]\niscsi-portals = [\"san.example.com\"]", "is no portal"),
+            ("[\"a/b\"]\nfc-targets = [\"../disk\"]", "is no name of a Fibre Channel port"),
             ("[\"a/b\"]\nimage-registries = [\"https://r.example\"]", "is no registry"),
             ("[\"a/b\"]\nimage-size = \"10GB\"", "quantity"),
             ("[\"a/b\"]\nsha256 = [\"abc\"]", "is not a SHA-256"),

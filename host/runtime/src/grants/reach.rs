@@ -10,7 +10,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::fuse::FuseServer;
-use super::servers::{Portals, Servers};
+use super::servers::{FcTargets, Portals, Servers};
 use super::words::{EVERY_DRIVER, EVERY_REGISTRY};
 use crate::settings::Values;
 
@@ -78,6 +78,8 @@ pub(crate) struct Reach {
     pub(crate) network_servers: Vec<Servers>,
     /// Portals of iSCSI targets that it may log in to.
     pub(crate) iscsi_portals: Vec<Portals>,
+    /// Ports and units of Fibre Channel targets that it may use.
+    pub(crate) fc_targets: Vec<FcTargets>,
     /// Registries that it may take images from; `*` for all.
     pub(crate) image_registries: Vec<String>,
     /// Folders within which it may use image layouts.

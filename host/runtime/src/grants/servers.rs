@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde::Deserialize;
 use volhost_kernel::implement::check_server;
+use volhost_model::fc::{port_name, unit_name};
 
 use super::words::WordError;
 
@@ -81,6 +82,38 @@ impl Portals {
     }
 }
 
+/// A name of a Fibre Channel target's port or unit that is granted, or all.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum FcTargets {
+    /// All.
+    Every,
+    /// The port or unit of this name, as the host compares names.
+    Named(String),
+}
+
+impl TryFrom<String> for FcTargets {
+    type Error = WordError;
+    fn try_from(word: String) -> Result<Self, WordError> {
+        if word == EVERY_SERVER {
+            return Ok(Self::Every);
+        }
+        // A port's name is hexadecimal whatever its letters' case; a unit's may be, too.
+        let name = port_name(&word).or_else(|| unit_name(&word));
+        name.map(Self::Named).ok_or(WordError::FcTarget(word))
+    }
+}
+
+impl FcTargets {
+    /// Returns whether the port or unit of this name is one of them.
+    pub(crate) fn includes(&self, name: &str) -> bool {
+        match self {
+            Self::Every => true,
+            Self::Named(granted) => granted == name,
+        }
+    }
+}
+
 /// The bits of an address.
 const fn width(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
@@ -137,6 +170,17 @@ mod tests {
         assert!(!includes("192.0.2.0/24", "192.0.3.9"));
         for word in ["san.example.com", "192.0.2.1:3260", "", "[::1]"] {
             assert!(Portals::try_from(word.to_owned()).is_err(), "{word:?}");
+        }
+    }
+
+    #[test]
+    fn a_target_of_fibre_channel_is_granted_by_the_name_of_its_port_or_unit() {
+        let includes = |word: &str, name: &str| FcTargets::try_from(word.to_owned()).unwrap().includes(name);
+        assert!(includes("*", "50060e801049cfd1") && includes("0x50060E801049CFD1", "50060e801049cfd1"));
+        assert!(includes("ACME IDENT-1", "ACME_IDENT-1"));
+        assert!(!includes("50060e801049cfd1", "50060e801049cfd2"));
+        for word in ["", "**", "../x", "a/b", "0x*"] {
+            assert!(FcTargets::try_from(word.to_owned()).is_err(), "{word:?}");
         }
     }
 

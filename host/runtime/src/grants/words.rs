@@ -40,6 +40,10 @@ pub(crate) enum WordError {
     Server(String),
     #[error("{0:?} is no portal; write an address, a network such as 192.0.2.0/24, or * for all")]
     Portal(String),
+    #[error(
+        "{0:?} is no name of a Fibre Channel port (16 hexadecimal digits) or unit (a WWID as in /dev/disk/by-id, without `scsi-`), nor * for all"
+    )]
+    FcTarget(String),
     #[error("{0:?} is no registry; write its name or address, with :PORT if it has one of its own, or * for all")]
     Registry(String),
     #[error("{0:?} is not a SHA-256: 64 digits of lower-case hex, as sha256sum prints it")]

@@ -10,6 +10,7 @@ mod driver_exec;
 mod driver_mounts;
 mod error;
 mod events;
+mod fc_devices;
 mod files;
 mod filesystems;
 mod fuse_servers;
