@@ -136,6 +136,7 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
                 "volumes",
             ],
         ),
+        ("fc", &["devices", "events", "fc-devices", "filesystems", "log", "mounts", "node", "types", "volumes"]),
         ("sshfs", &["fuse-servers", "log", "mounts", "secrets", "types", "volumes"]),
         ("s3", &["fuse-servers", "log", "mounts", "secrets", "types", "volumes"]),
         ("tmpfs", &["devices", "log", "mounts", "tmpfs", "types", "volumes"]),
@@ -157,7 +158,7 @@ fn a_plugin_exports_the_contract_and_no_capability_it_lacks() {
         assert_eq!(component.exports, interfaces(&["plugin", "publisher"]));
     }
     let of_devices = interfaces(&["block-mapper", "expander", "plugin", "publisher", "stager"]);
-    for name in ["iscsi", "local"] {
+    for name in ["fc", "iscsi", "local"] {
         assert_eq!(plugin(name).exports, of_devices, "{name}");
     }
     assert_eq!(plugin("nfs").exports, interfaces(&["controller", "plugin", "publisher"]));

@@ -22,6 +22,7 @@ const PLUGINS: [&str; 19] = [
     "csi",
     "downward-api",
     "empty-dir",
+    "fc",
     "flex-volume",
     "git-repo",
     "host-path",

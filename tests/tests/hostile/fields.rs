@@ -52,6 +52,8 @@ enum Takes {
     Interface,
     /// The number of a unit, at most 255.
     Lun,
+    /// The name of a port of a Fibre Channel target.
+    FcPort,
     /// A user of a server.
     User,
     /// The number of a port, as a text.
@@ -170,6 +172,20 @@ impl Takes {
                 &long,
             ],
             Interface => &["-I", "..", "../default", "a/b", "a b", "a,b", "a\nb", "a\0b", "'a'", &long],
+            FcPort => &[
+                "",
+                "0x",
+                "50060e801049cfd",
+                "50060e801049cfd12",
+                "50060e801049cfdg",
+                "50:06:0e:80:10:49:cf:d1",
+                "50060e801049cfd1-lun-0",
+                "../../../../etc/passwd",
+                "50060e801049cfd1\n",
+                "50060e801049cfd1\0",
+                "*",
+                &long,
+            ],
             Lun => return vec![json!(-1), json!(256), json!(1_u64 << 33), json!(i64::MIN)],
             User => &["", "-l", ".", "a@b", "a b", "a,b", "a/b", "a\nb", "a\0b", "a=b", &long],
             PortText => &["", "ssh", "0", "65536", "-1", "+22", "22,23", "0x16", " 22", "22\n", &long],
@@ -422,6 +438,21 @@ fn kinds() -> Vec<Kind> {
                 ("secretRef", Fields, NEEDED),
                 ("secretRef.name", Text, NEEDED),
                 ("secretRef.namespace", Text, MAY_LACK),
+            ],
+        },
+        Kind {
+            plugin: "fc",
+            source: "fc",
+            persistent: true,
+            good: json!({ "targetWWNs": ["50060e801049cfd1", "0x50060E801049CFD2"], "lun": 0, "fsType": "ext4",
+                          "readOnly": false }),
+            fields: &[
+                ("targetWWNs", List, NEEDED),
+                ("targetWWNs.0", FcPort, MAY_LACK),
+                ("targetWWNs.1", FcPort, MAY_LACK),
+                ("lun", Lun, NEEDED),
+                ("fsType", Word, MAY_LACK),
+                ("readOnly", Bool, MAY_LACK),
             ],
         },
         Kind {
@@ -849,6 +880,7 @@ every_field_of! {
     every_field_of_nfs: "nfs",
     every_field_of_image: "image",
     every_field_of_iscsi: "iscsi",
+    every_field_of_fc: "fc",
     every_field_of_sshfs: "sshfs",
     every_field_of_s3: "s3",
     every_field_of_tmpfs: "tmpfs",

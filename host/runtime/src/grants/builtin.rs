@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use volhost_model::PluginName;
 
-use super::servers::{Portals, Servers};
+use super::servers::{FcTargets, Portals, Servers};
 use super::words::{
     DriverName, EVERY_DRIVER, EVERY_FLEX_DRIVER, EVERY_REGISTRY, FlexDriverName, Interface, MountWord, RegistryHost,
     Root,
@@ -33,7 +33,7 @@ const NFS: &str = "nfs";
 impl GrantPolicy {
     /// Returns what the plugins that come with volhost need to do what Kubernetes says they do:
     /// `hostPath` and `local` volumes may name any path of the host, the kinds that show objects
-    /// may open those that a volume names; `nfs` may mount from every server, `iscsi` log in to every portal, `image` pull from every registry; `csi` may call every
+    /// may open those that a volume names; `nfs` may mount from every server, `iscsi` log in to every portal, `fc` use every Fibre Channel target, `image` pull from every registry; `csi` may call every
     /// CSI driver that has registered, and `flex-volume` run every driver that the operator has
     /// installed; the plugins `loop`, `image-file` and `overlay` have a folder of their own each,
     /// `/var/lib/volhost-loop`, `/var/lib/volhost-images` and `/var/lib/volhost-overlay`; `sshfs`
@@ -70,6 +70,7 @@ impl GrantPolicy {
             ..Grant::default()
         };
         let iscsi = Grant { interfaces: named(&["secrets"]), iscsi_portals: vec![Portals::EVERY], ..Grant::default() };
+        let fc = Grant { fc_targets: vec![FcTargets::Every], ..Grant::default() };
         let oci_images = Grant {
             image_registries: vec![RegistryHost(EVERY_REGISTRY.to_owned())],
             image_layouts: vec![Root(PathBuf::from(IMAGE_LAYOUTS))],
@@ -99,6 +100,7 @@ impl GrantPolicy {
             ("kubernetes.io/local-volume", local),
             ("kubernetes.io/nfs", nfs),
             ("kubernetes.io/iscsi", iscsi),
+            ("kubernetes.io/fc", fc),
             ("kubernetes.io/image", oci_images),
             ("volhost.io/loop", images),
             ("volhost.io/image-file", read_images),
