@@ -138,17 +138,17 @@ pub(crate) struct NodeSnapshot {
     handles: Vec<String>,
     /// The number of running FUSE servers.
     fuse_servers: usize,
+    /// Sessions with iSCSI targets, and the units that they show.
+    iscsi: BTreeSet<String>,
+    /// Units of Fibre Channel targets. Adapters find them by themselves, so one may have been there
+    /// before any volume.
+    fc: BTreeSet<String>,
 }
 
 impl NodeSnapshot {
     /// Records what exists below the scratch folder. `root` is the host's root folder in it, a
     /// mount that always exists.
-    pub(crate) fn take(
-        kernel: &LinuxKernel,
-        scratch: &Path,
-        root: &str,
-        fuse_servers: usize,
-    ) -> Result<Self, KernelError> {
+    pub(crate) fn take(kernel: &LinuxKernel, scratch: &Path, root: &str) -> Result<Self, KernelError> {
         let folder = kernel.open_directory(scratch)?;
         let all = kernel.mounts_below(&folder)?;
         let mounts: Vec<_> = all.into_iter().filter(|mount| mount.point != Path::new(root)).collect();
@@ -156,7 +156,6 @@ impl NodeSnapshot {
         let mut snapshot = Self {
             mounts: mounts.iter().map(|mount| format!("{} ({})", mount.point.display(), mount.fs_type)).collect(),
             loops: loops_below(scratch).iter().map(|file| relative(file, scratch)).collect(),
-            fuse_servers,
             ..Self::default()
         };
         walk(scratch, Path::new(""), &points, &mut snapshot.paths);
@@ -168,8 +167,42 @@ impl NodeSnapshot {
         Ok(snapshot)
     }
 
-    /// Describes what exists now and not in this snapshot: mounts, loop devices, handles, and paths
-    /// that are not in `known` either. And which mounts and loop devices are missing.
+    /// Sets the number of running FUSE servers.
+    pub(crate) fn with_fuse_servers(mut self, running: usize) -> Self {
+        self.fuse_servers = running;
+        self
+    }
+
+    /// Sets the sessions with iSCSI targets, and the units that they show.
+    pub(crate) fn with_iscsi(mut self, connected: Vec<String>) -> Self {
+        self.iscsi = connected.into_iter().collect();
+        self
+    }
+
+    /// Sets the units of Fibre Channel targets that the node has.
+    pub(crate) fn with_fc(mut self, units: Vec<String>) -> Self {
+        self.fc = units.into_iter().collect();
+        self
+    }
+
+    /// Sets the sessions with targets and the units of targets to those of another moment.
+    pub(crate) fn with_targets_of(mut self, other: &Self) -> Self {
+        self.iscsi.clone_from(&other.iscsi);
+        self.fc.clone_from(&other.fc);
+        self
+    }
+
+    /// Describes the units of Fibre Channel targets that are missing now. They may be by the end of a
+    /// volume, but not of another one.
+    pub(crate) fn missing_units(&self, now: &Self) -> Option<String> {
+        let missing: Vec<String> =
+            self.fc.difference(&now.fc).map(|unit| format!("the FC unit {unit} is missing")).collect();
+        (!missing.is_empty()).then(|| missing.join("; "))
+    }
+
+    /// Describes what exists now and not in this snapshot: mounts, loop devices, iSCSI sessions,
+    /// units of targets, FUSE servers, handles, and paths that are not in `known` either. And which mounts, loop
+    /// devices, iSCSI sessions and units, and FUSE servers are missing.
     pub(crate) fn left_over(&self, now: &Self, known: &Self) -> Option<String> {
         let mut said = Vec::new();
         let mut more = |what: &str, before: &BTreeSet<String>, now: &BTreeSet<String>| {
@@ -177,6 +210,8 @@ impl NodeSnapshot {
         };
         more("the mount", &self.mounts, &now.mounts);
         more("the loop device over", &self.loops, &now.loops);
+        more("iSCSI:", &self.iscsi, &now.iscsi);
+        more("the FC unit", &self.fc, &now.fc);
         more("", &self.paths.union(&known.paths).cloned().collect(), &now.paths);
         more("a handle of", &self.handles.iter().cloned().collect(), &now.handles.iter().cloned().collect());
         if now.fuse_servers > self.fuse_servers {
@@ -184,6 +219,10 @@ impl NodeSnapshot {
         }
         said.extend(self.mounts.difference(&now.mounts).map(|one| format!("the mount {one} is missing")));
         said.extend(self.loops.difference(&now.loops).map(|one| format!("the loop device over {one} is missing")));
+        said.extend(self.iscsi.difference(&now.iscsi).map(|one| format!("iSCSI: {one} is missing")));
+        if now.fuse_servers < self.fuse_servers {
+            said.push(format!("{} FUSE servers are missing", self.fuse_servers - now.fuse_servers));
+        }
         (!said.is_empty()).then(|| said.join("; ").trim().to_owned())
     }
 }

@@ -19,8 +19,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thiserror::Error;
+use volhost_fc::HostAdapters;
+use volhost_iscsi::{OpenIscsi, Places};
 use volhost_model::driver_programs::{DriverPrograms, NoPrograms};
 use volhost_model::drivers::{Drivers, NoDrivers};
+use volhost_model::fc::FcDevices;
+use volhost_model::iscsi::IscsiSessions;
 use volhost_process::Launcher;
 use volhost_runtime::Compiler;
 
@@ -74,15 +78,27 @@ pub struct HostServices {
     pub drivers: Arc<dyn Drivers>,
     /// The external drivers that the plugin may run.
     pub programs: Arc<dyn DriverPrograms>,
+    /// What makes sessions with iSCSI targets.
+    pub iscsi: Arc<dyn IscsiSessions>,
+    /// The Fibre Channel host adapters.
+    pub fc: Arc<dyn FcDevices>,
 }
 
 impl HostServices {
-    /// Creates services without drivers, and with a cache of the run's own. The compiler's
-    /// program is volhost's own, which launches FUSE servers, too.
+    /// Creates services without drivers, with the node's open-iscsi and adapters, and with a cache of
+    /// the run's own. The compiler's program is volhost's own, which launches FUSE servers, too.
     #[must_use]
     pub fn new(compiler: Compiler) -> Self {
         let launcher = Launcher::volhost(&compiler.program);
-        Self { compiler, launcher, cache: None, drivers: Arc::new(NoDrivers), programs: Arc::new(NoPrograms) }
+        Self {
+            compiler,
+            launcher,
+            cache: None,
+            drivers: Arc::new(NoDrivers),
+            programs: Arc::new(NoPrograms),
+            iscsi: Arc::new(OpenIscsi::new(Places::default())),
+            fc: Arc::new(HostAdapters::new(volhost_fc::Places::default())),
+        }
     }
 }
 

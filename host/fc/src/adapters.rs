@@ -242,4 +242,14 @@ impl FcDevices for HostAdapters {
     fn disconnect(&self, unit: &FcUnit) -> Result<(), FcError> {
         self.remove(unit).map_err(|error| of_unit(unit, &error))
     }
+
+    fn connected(&self) -> Result<Vec<String>, FcError> {
+        let unread = |error: ScsiError| FcError::Retryable(error.to_string());
+        let mut connected = Vec::new();
+        for port in ports(&self.places.sysfs).map_err(unread)? {
+            let units = port.units().map_err(unread)?;
+            connected.extend(units.iter().map(|unit| format!("{} at {}", unit.name(), port.name)));
+        }
+        Ok(connected)
+    }
 }

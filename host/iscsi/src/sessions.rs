@@ -247,4 +247,16 @@ impl IscsiSessions for OpenIscsi {
     fn disconnect(&self, unit: &LogicalUnit) -> Result<(), IscsiError> {
         self.locked(unit, || self.disconnect_alone(unit))
     }
+
+    fn connected(&self) -> Result<Vec<String>, IscsiError> {
+        let unread = |error: PortalError| IscsiError::Retryable(error.to_string());
+        let mut connected = Vec::new();
+        for session in sessions(&self.places.sysfs).map_err(unread)? {
+            let way = format!("{} at {} by {}", session.target, session.portal, session.interface);
+            connected
+                .extend(session.units().map_err(unread)?.iter().map(|unit| format!("LUN {} of {way}", unit.lun())));
+            connected.push(way);
+        }
+        Ok(connected)
+    }
 }

@@ -150,6 +150,12 @@ pub trait FcDevices: Send + Sync + Debug {
     /// # Errors
     /// [`FcError::Busy`] while the device is mounted or open exclusively.
     fn disconnect(&self, unit: &FcUnit) -> Result<(), FcError>;
+
+    /// Returns the units that the node has, by each path, in words: for comparing two moments.
+    ///
+    /// # Errors
+    /// [`FcError::Retryable`] when the kernel's table cannot be read.
+    fn connected(&self) -> Result<Vec<String>, FcError>;
 }
 
 /// No adapters: where the host uses none.
@@ -173,6 +179,10 @@ impl FcDevices for NoAdapters {
 
     fn disconnect(&self, _: &FcUnit) -> Result<(), FcError> {
         Self::none()
+    }
+
+    fn connected(&self) -> Result<Vec<String>, FcError> {
+        Ok(Vec::new())
     }
 }
 

@@ -179,6 +179,13 @@ pub trait IscsiSessions: Send + Sync + Debug {
     /// # Errors
     /// [`IscsiError::Busy`] while the device is mounted or open exclusively.
     fn disconnect(&self, unit: &LogicalUnit) -> Result<(), IscsiError>;
+
+    /// Returns the sessions of the node and the units that they show, in words, one each: for
+    /// comparing two moments.
+    ///
+    /// # Errors
+    /// [`IscsiError::Retryable`] when the kernel's table cannot be read.
+    fn connected(&self) -> Result<Vec<String>, IscsiError>;
 }
 
 /// No sessions: where the host makes none.
@@ -202,6 +209,10 @@ impl IscsiSessions for NoSessions {
 
     fn disconnect(&self, _: &LogicalUnit) -> Result<(), IscsiError> {
         Self::none()
+    }
+
+    fn connected(&self) -> Result<Vec<String>, IscsiError> {
+        Ok(Vec::new())
     }
 }
 

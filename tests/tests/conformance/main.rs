@@ -19,3 +19,4 @@ mod mutants;
 mod page;
 mod plugins;
 mod run;
+mod targets;

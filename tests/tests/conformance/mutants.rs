@@ -72,6 +72,38 @@ const OF_IMAGES: &[Mutant] = &[
     ("blames-the-reference", "publish/fault-is-not-invalid-argument"),
 ];
 
+const OF_UNITS: &[Mutant] = &[
+    ("connects-once", "stage/crash-then-repeat"),
+    ("connects-once", "stage-device/idempotent"),
+    ("disconnects-once", "unstage/never-taken"),
+    ("disconnects-once", "unstage-device/idempotent"),
+    ("leaves-the-unit-connected", "stage/leaves-nothing"),
+    ("leaves-the-unit-connected", "stage-device/leaves-nothing"),
+    ("disconnects-only-what-is-mounted", "stage/crash-then-undo"),
+    ("disconnects-only-what-is-mounted", "unstage/crash-then-repeat"),
+    ("passes-over-a-unit-that-stays", "unstage/fault-is-reported"),
+    ("keeps-quiet-about-the-unit", "unstage/fault-in-the-kernels-words"),
+    ("keeps-the-targets-words-to-itself", "stage/fault-in-the-kernels-words"),
+    ("blames-the-volume-for-its-target", "stage-device/fault-is-not-invalid-argument"),
+    ("connects-one-unit-for-all", "publish/leaves-other-volumes"),
+    ("disconnects-every-unit", "map-device/leaves-other-volumes"),
+    ("mounts-memory-for-the-unit", "unpublish/data"),
+    ("formats-the-unit-each-time", "unpublish/data"),
+];
+
+const OF_SERVERS: &[Mutant] = &[
+    ("serves-read-only", "publish/is-mounted"),
+    ("serves-anew-each-time", "stage/idempotent"),
+    ("leaves-the-server-running", "stage/leaves-nothing"),
+    ("passes-over-a-server-that-fails", "stage/fault-is-reported"),
+    ("passes-over-a-server-that-stays", "unstage/fault-is-reported"),
+    ("keeps-the-servers-words-to-itself", "stage/fault-in-the-kernels-words"),
+    ("keeps-quiet-about-the-server", "unstage/fault-in-the-kernels-words"),
+    ("blames-the-volume-for-its-server", "stage/fault-is-not-invalid-argument"),
+    ("serves-one-folder-for-all", "publish/leaves-other-volumes"),
+    ("shows-memory-for-what-is-served", "unpublish/data"),
+];
+
 const OF_DISKS: &[Mutant] = &[
     ("names-by-the-state", "identify/stable"),
     ("names-by-the-state", "identify/reaches-nothing"),
@@ -242,6 +274,25 @@ fn the_fixture_without_a_broken_rule_passes_with_an_oci_image() {
     passes_only(&fixture("fixture-mutants"), "mutant-image", &["identify", "publish", "unpublish"]);
 }
 
+/// The groups of cases of a volume that is staged, and staged as a device.
+const OF_STAGED: [&str; 8] =
+    ["stage", "unstage", "publish", "unpublish", "stage-device", "unstage-device", "map-device", "unmap-device"];
+
+#[test]
+fn the_fixture_without_a_broken_rule_passes_with_a_unit_of_an_iscsi_target() {
+    passes_only(&fixture("fixture-mutants"), "mutant-unit", &OF_STAGED);
+}
+
+#[test]
+fn the_fixture_without_a_broken_rule_passes_with_a_unit_of_a_fibre_channel_target() {
+    passes_only(&fixture("fixture-mutants"), "mutant-fc-unit", &OF_STAGED);
+}
+
+#[test]
+fn the_fixture_without_a_broken_rule_passes_with_a_server_that_writes_back_at_its_end() {
+    passes_only(&fixture("fixture-mutants"), "mutant-served", &["stage", "unstage", "publish", "unpublish"]);
+}
+
 #[test]
 fn the_fixture_without_a_broken_rule_passes_when_its_volume_grows() {
     passes_only(&fixture("fixture-mutants"), "mutant-xfs", &["publish/is-mounted", "expand"]);
@@ -260,6 +311,21 @@ fn every_rule_that_is_broken_with_a_folder_is_found() {
 #[test]
 fn every_rule_that_is_broken_with_an_oci_image_is_found() {
     are_found(OF_IMAGES, "mutant-image");
+}
+
+#[test]
+fn every_rule_that_is_broken_with_a_unit_of_an_iscsi_target_is_found() {
+    are_found(OF_UNITS, "mutant-unit");
+}
+
+#[test]
+fn every_rule_that_is_broken_with_a_unit_of_a_fibre_channel_target_is_found() {
+    are_found(OF_UNITS, "mutant-fc-unit");
+}
+
+#[test]
+fn every_rule_that_is_broken_with_a_served_folder_is_found() {
+    are_found(OF_SERVERS, "mutant-served");
 }
 
 #[test]
@@ -294,7 +360,8 @@ fn every_rule_that_is_broken_when_other_nodes_have_the_volume_is_found() {
 
 #[test]
 fn there_are_mutants_for_every_sentence_that_a_plugin_alone_can_break() {
-    let mutants = [OF_MEMORY, OF_FOLDERS, OF_DISKS, OF_GROWTH, OF_STORAGE, OF_CHANGES, OF_GROUPS, OF_NODES].concat();
+    let of_volumes = [OF_MEMORY, OF_FOLDERS, OF_UNITS, OF_DISKS, OF_GROWTH].concat();
+    let mutants = [of_volumes, [OF_STORAGE, OF_CHANGES, OF_GROUPS, OF_NODES].concat()].concat();
     let found: Vec<&str> = mutants.into_iter().map(|(_, case)| case).collect();
     let sentences: Vec<&str> = volhost_conformance::suite::held_sentences()
         .filter(|(case, _)| found.contains(case))

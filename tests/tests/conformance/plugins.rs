@@ -52,6 +52,22 @@ const WITH_DRIVER: [&str; 2] = ["csi", "flex-volume"];
 /// Those whose storage this machine's kernel may lack: the case file has the plugin's name, and
 /// `tests/tests/vm` runs it in a guest.
 const IN_A_GUEST: [&str; 2] = ["iscsi", "nfs"];
+/// Those whose storage is a target of the test, on loop devices: the case file has the plugin's name.
+const OF_TARGETS: [&str; 1] = ["fc"];
+/// The groups of cases that are run with them: such a target enlarges no unit.
+const GROUPS_OF_TARGETS: [&str; 11] = [
+    "describe",
+    "identify",
+    "stage",
+    "unstage",
+    "publish",
+    "unpublish",
+    "stage-device",
+    "unstage-device",
+    "map-device",
+    "unmap-device",
+    "limits",
+];
 /// Those whose storage is a server that a test starts: the case file has the plugin's name.
 const OF_SERVERS: [&str; 2] = ["s3", "sshfs"];
 /// The cases that are run with them: each volume of each pod logs in to the server.
@@ -73,6 +89,11 @@ fn flex_volume_passes_with_the_driver_of_the_examples() {
         programs: Arc::new(Scripts),
         ..services
     });
+}
+
+#[test]
+fn fc_passes_with_a_target_on_loop_devices() {
+    passes_only(&plugin("fc"), "fc", &GROUPS_OF_TARGETS);
 }
 
 #[test]
@@ -116,9 +137,10 @@ fn every_plugin_and_every_case_file_is_run() {
     };
     let set = |names: &[&str]| -> BTreeSet<String> { names.iter().map(|&name| name.to_owned()).collect() };
     let (run, files): (Vec<&str>, Vec<&str>) = RUN.iter().copied().unzip();
-    let plugins = [run, WITH_DRIVER.to_vec(), IN_A_GUEST.to_vec(), OF_SERVERS.to_vec(), WITHOUT_CASE.to_vec()].concat();
+    let with_case = [WITH_DRIVER.to_vec(), IN_A_GUEST.to_vec(), OF_TARGETS.to_vec(), OF_SERVERS.to_vec()].concat();
+    let plugins = [run, with_case.clone(), WITHOUT_CASE.to_vec()].concat();
     assert_eq!(names("plugins"), set(&plugins));
     let of_mutants = names("tests/conformance").into_iter().filter(|name| name.starts_with("mutant-"));
-    let files = set(&[files, WITH_DRIVER.to_vec(), IN_A_GUEST.to_vec(), OF_SERVERS.to_vec(), vec![OF_NODES]].concat());
+    let files = set(&[files, with_case, vec![OF_NODES]].concat());
     assert_eq!(names("tests/conformance"), files.into_iter().chain(of_mutants).collect());
 }

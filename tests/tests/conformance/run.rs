@@ -2,21 +2,29 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use volhost_conformance::{CaseReport, HostServices, Report, Subject, Suite};
 use volhost_runtime::Compiler;
 use volhost_tests::artifacts::{volhost, workspace};
 use volhost_tests::compiled;
 
+use crate::targets::Target;
+
 /// The case file of this name.
 pub(crate) fn case_file(name: &str) -> PathBuf {
     workspace().join("tests/conformance").join(format!("{name}.yaml"))
 }
 
-/// Returns services that keep compiled plugins in this folder.
+/// Returns services that keep compiled plugins in this folder, with targets of their own.
 pub(crate) fn services(cache: &Path) -> HostServices {
     let compiler = Compiler { program: volhost(), args: vec!["internal".into(), "compile-plugin".into()] };
-    HostServices { cache: Some(cache.to_owned()), ..HostServices::new(compiler) }
+    HostServices {
+        cache: Some(cache.to_owned()),
+        iscsi: Arc::new(Target::new()),
+        fc: Arc::new(Target::new()),
+        ..HostServices::new(compiler)
+    }
 }
 
 /// Calls `act` with a cache for this plugin, which other tests may have compiled already.

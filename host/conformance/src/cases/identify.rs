@@ -64,9 +64,7 @@ fn same(did: &str, first: &Identified, second: &Identified) -> Verdict {
 
 /// P4: other storage has another name.
 pub(super) fn unique(test_node: &TestNode) -> Verdict {
-    let other =
-        test_node.case.other().or_else(|why| fail("read the case file's `other`", "a volume", why.to_string()))?;
-    let Some(other) = other else { return not_applicable("the case file names no `other` volume") };
+    let other = test_node.other()?;
     let first = test_node.identify(&Arc::new(test_node.spec()?)).or_fail("identify")?;
     let second = test_node.identify(&Arc::new(other)).or_fail("identify of the case file's `other` volume")?;
     match (&first.name, &second.name) {

@@ -16,6 +16,7 @@ mod other_nodes;
 mod publish;
 mod stats;
 mod steps;
+mod two_volumes;
 mod unpublish;
 
 use crate::lifecycle::LifecycleStep;
@@ -132,6 +133,8 @@ const OF_THEIR_OWN: &[Case] = &[
     own("wait-for-attach/no-device", "N4", attach::no_device),
     own("publish/same-for-every-pod", "N5", attach::same_for_every_pod),
     own("stage-device/returns-a-device", "N6", attach::returns_a_device),
+    own("publish/leaves-other-volumes", "N7", two_volumes::stay_apart),
+    own("map-device/leaves-other-volumes", "N7", two_volumes::devices_stay_apart),
     own("expand/grows", "E1", expand::grows),
     own("expand/grows-as-a-device", "E1", expand::grows_as_a_device),
     own("expand/large-enough", "E2", expand::large_enough),

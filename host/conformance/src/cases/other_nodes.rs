@@ -213,10 +213,7 @@ pub(super) fn detached_from_twice(test_node: &TestNode) -> Verdict {
 /// O8: other volumes stay with the node.
 pub(super) fn others_stay(test_node: &TestNode) -> Verdict {
     let other_node = OtherNode::find(test_node)?;
-    let other =
-        test_node.case.other().or_else(|why| fail("read the case file's `other`", "a volume", why.to_string()))?;
-    let Some(other) = other else { return not_applicable("the case file names no `other` volume") };
-    let other = OtherNode { lifecycle: test_node.lifecycle_of(other)?, ..OtherNode::find(test_node)? };
+    let other = OtherNode { lifecycle: test_node.lifecycle_of(test_node.other()?)?, ..OtherNode::find(test_node)? };
     let (name, others) = (other_node.attach(test_node)?, other.attach(test_node)?);
     let did = format!("detach-from {name} of one of two volumes");
     other_node.detach_from(test_node, &name, &did)?;

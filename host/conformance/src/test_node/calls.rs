@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use volhost_iscsi::{OpenIscsi, Places};
 use volhost_kernel::BlockDevice;
 use volhost_model::{Pod, VolumeSpec};
 use volhost_runtime::{Attachment, Call, CallError, Environment, Identified, Measured, NodeFacts, PluginInfo};
@@ -26,7 +25,8 @@ impl TestNode {
             .with_drivers(self.services.drivers.clone())
             .with_driver_programs(self.services.programs.clone())
             .with_fuse_servers(Arc::new(self.fuse_servers.clone()))
-            .with_iscsi(Arc::new(OpenIscsi::new(Places::default())))
+            .with_iscsi(self.services.iscsi.clone())
+            .with_fc(self.services.fc.clone())
             .with_images(self.images.clone());
         let attached_as = |attached_as| Attachment { attached_as, metadata: BTreeMap::new(), device: None };
         let call = Call::new(Arc::new(environment), PLUGIN_TIME)

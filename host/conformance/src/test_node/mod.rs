@@ -98,6 +98,13 @@ impl TestNode {
         self.case.pod(name).map(Arc::new).or_else(|why| fail("made a pod", "a pod", why.to_string()))
     }
 
+    /// The case file's other volume, of other storage.
+    pub(crate) fn other(&self) -> Verdict<VolumeSpec> {
+        let other =
+            self.case.other().or_else(|why| fail("read the case file's `other`", "a volume", why.to_string()))?;
+        other.map_or_else(|| not_applicable("the case file names no `other` volume"), Ok)
+    }
+
     /// Returns the lifecycle of the volume as a file system.
     pub(crate) fn lifecycle(&self) -> Verdict<Lifecycle> {
         self.lifecycle_of(self.spec()?)
@@ -111,7 +118,11 @@ impl TestNode {
         if self.case.expect.block == Some(false) {
             return not_applicable("the case file says that the volume is no device");
         }
-        let mut spec = self.spec()?;
+        self.block_lifecycle_of(self.spec()?)
+    }
+
+    /// Returns the lifecycle of a PersistentVolume as a device.
+    pub(crate) fn block_lifecycle_of(&self, mut spec: VolumeSpec) -> Verdict<Lifecycle> {
         match &mut spec.persistent_volume {
             Some(of) => of.volume_mode = VolumeMode::Block,
             None => return not_applicable("only a PersistentVolume is handed over as a device"),
@@ -139,7 +150,13 @@ impl TestNode {
     /// Takes a snapshot of what exists on the node besides the volume's content.
     pub(crate) fn snapshot(&self) -> Verdict<NodeSnapshot> {
         self.fuse_servers.settle_all();
-        NodeSnapshot::take(&self.kernel, &self.scratch, ROOT, self.fuse_servers.running())
+        let connected = self.services.iscsi.connected();
+        let connected = connected.or_else(|error| fail("looked at the iSCSI sessions", "ok", error.to_string()))?;
+        let units = self.services.fc.connected();
+        let units = units.or_else(|error| fail("looked at the FC units", "ok", error.to_string()))?;
+        let running = self.fuse_servers.running();
+        NodeSnapshot::take(&self.kernel, &self.scratch, ROOT)
+            .map(|snapshot| snapshot.with_fuse_servers(running).with_iscsi(connected).with_fc(units))
             .or_else(|error| fail("looked at the node", "an answer", error.to_string()))
     }
 
