@@ -17,7 +17,7 @@ const COLD: usize = 5;
 const WARM: usize = 20;
 
 /// The plugins that `make plugins` has built.
-const PLUGINS: [&str; 19] = [
+const PLUGINS: [&str; 20] = [
     "config-map",
     "csi",
     "downward-api",
