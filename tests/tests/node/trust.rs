@@ -328,5 +328,5 @@ fn the_page_says_how_much_code_has_to_be_right() {
         );
         seen += 1;
     }
-    assert_eq!(seen, 32);
+    assert_eq!(seen, 34);
 }
