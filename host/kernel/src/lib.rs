@@ -104,7 +104,7 @@ pub use loop_devices::LoopDevices;
 pub use machine::{CallReport, PathMount, ToolReport};
 pub use mount_snapshot::MountSnapshot;
 pub use names::is_temporary;
-pub use network_mounts::{NetworkMounts, Share};
+pub use network_mounts::{NetworkMounts, SecretOption, Share};
 pub use overlays::Overlays;
 pub use ownership::{
     IdMap, IdRange, OnProgress, Ownership, OwnershipPolicy, OwnershipProgress, OwnershipReport, OwnershipRequest,

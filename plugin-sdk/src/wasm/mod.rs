@@ -134,6 +134,7 @@ pub use bindings::volhost::plugin::{
 };
 
 use bindings::volhost::plugin::{log as host_log, mounts, types, volumes};
+use network_mounts::SecretOption;
 
 use crate::driver_mounts::{Found, Leaf};
 use crate::error::{Error, OtherError};
@@ -142,6 +143,11 @@ use crate::grpc::Failure;
 use crate::log::Level;
 use crate::mounts::TargetState;
 use crate::settings::SettingKind;
+
+/// An option of a mount, with the content as its value.
+pub fn secret_option<'a>(key: &str, value: &'a files::Content) -> SecretOption<'a> {
+    SecretOption { key: key.to_owned(), value }
+}
 
 /// The host's error as the author's.
 pub fn error_in(error: types::Error) -> Error {

@@ -119,6 +119,13 @@ const ROWS: &[Row] = &[
     ("share-value", "4.2,addr=192.0.2.2", BAD_OPTION),
     ("share-value", "4.2\nsource=x", BAD_OPTION),
     ("share-value", "$LONG", BAD_OPTION),
+    ("cifs-path", "/", BAD_PATH),
+    ("cifs-path", "/share/../other", BAD_PATH),
+    ("cifs-path", "/share\\..\\other", BAD_PATH),
+    ("cifs-option", "ip", BAD_OPTION),
+    ("cifs-option", "unc", BAD_OPTION),
+    ("cifs-option", "password", BAD_OPTION),
+    ("cifs-option", "multichannel", BAD_OPTION),
     // Folders of a share that the call has mounted, and of no other mount.
     ("share-folder", "../outside", BAD_SHARE_PATH),
     ("share-folder", "/etc/outside", BAD_SHARE_PATH),

@@ -33,7 +33,7 @@ pub enum NetworkError {
         errno: Errno,
     },
     /// The server takes connections, and does not answer on them.
-    #[error("the server of {share} at {address}, port {port}, takes connections and gives no answer of NFS: {}; it may be overloaded, its disk may hang, or another program has the port", words(*.errno))]
+    #[error("the server of {share} at {address}, port {port}, takes connections and gives no answer of {protocol}: {}; it may be overloaded, its disk may hang, or another program has the port", words(*.errno))]
     Silent {
         /// The share.
         share: String,
@@ -41,6 +41,8 @@ pub enum NetworkError {
         address: IpAddr,
         /// The port.
         port: u16,
+        /// The protocol: `NFS`, `SMB`.
+        protocol: &'static str,
         /// What came instead.
         errno: Errno,
     },

@@ -29,7 +29,7 @@ const MAX_STACKED: usize = 1000;
 /// The major number of file systems that lie on no device.
 const NO_DEVICE: u32 = 0;
 /// The types of mounts that a server exports, as the kernel reports them.
-const SHARE_TYPES: [&str; 2] = ["nfs", "nfs4"];
+const SHARE_TYPES: [&str; 4] = ["nfs", "nfs4", "cifs", "smb3"];
 /// How long the kernel may take to end the session with a server that answers.
 const RELEASE_TIME: Duration = Duration::from_secs(5);
 

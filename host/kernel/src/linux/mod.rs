@@ -40,7 +40,7 @@
 //! | `image_file` | mounting what is in a file |
 //! | `image_store` | folders of image files |
 //! | `network_mount` | mounting what a server exports |
-//! | `rpc_ping` | whether a server answers |
+//! | `rpc_ping`, `smb_ping` | whether a server answers |
 //! | `overlay` | folders laid on one another |
 //! | `tool` | running programs that make and check file systems |
 //! | `confinement`, `landlock` | what such a program can reach |
@@ -93,6 +93,7 @@ mod removal;
 mod root;
 mod rpc_ping;
 mod sector;
+mod smb_ping;
 mod stat;
 mod sub_paths;
 mod syscall;

@@ -11,12 +11,14 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use super::LinuxKernel;
 use super::fs_context::{configure, log, refused};
-use super::rpc_ping::{Program, ping};
+use super::rpc_ping::{self, Program};
+use super::smb_ping;
 use super::walk::{FOLDER_PLACE, directory, open_beneath};
 use crate::error::{KernelError, NetworkError, Result};
 use crate::handle::{DetachedMount, Directory};
 use crate::names::text;
-use crate::network_mounts::{NetworkMounts, Share, check_server, check_share};
+use crate::network_mounts::share_types::{CIFS, ShareType};
+use crate::network_mounts::{NetworkMounts, SecretOption, Share, check_server, check_share, share_type};
 use crate::step::Step;
 use crate::types::FsOption;
 
@@ -29,6 +31,24 @@ const NFS_MAGIC: rustix::fs::FsWord = 0x6969;
 const NFS_PORT: u16 = 2049;
 /// The port of rpcbind, which knows those of NFS 3 and of its mount protocol.
 const RPCBIND_PORT: u16 = 111;
+/// The port of SMB.
+const SMB_PORT: u16 = 445;
+
+/// A question that a server answers whatever it thinks of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ping {
+    Rpc(Program),
+    Smb,
+}
+
+impl Ping {
+    fn ask(self, stream: &TcpStream, time: Duration) -> std::result::Result<(), Errno> {
+        match self {
+            Self::Rpc(program) => rpc_ping::ping(stream, program, time),
+            Self::Smb => smb_ping::ping(stream, time),
+        }
+    }
+}
 
 impl NetworkMounts for LinuxKernel {
     fn server_addresses(&self, server: &str) -> Result<Vec<IpAddr>> {
@@ -47,26 +67,44 @@ impl NetworkMounts for LinuxKernel {
         if addresses.is_empty() { Err(unresolved("it has no address".to_owned())) } else { Ok(addresses) }
     }
 
-    fn mount_share(&self, share: &Share<'_>, addresses: &[IpAddr], options: &[FsOption]) -> Result<DetachedMount> {
-        check_share(share, options)?;
-        let address = answering(share, addresses, probed_port(options), ANSWER_TIME)?;
+    fn mount_share(
+        &self,
+        share: &Share<'_>,
+        addresses: &[IpAddr],
+        options: &[FsOption],
+        secrets: &[SecretOption],
+    ) -> Result<DetachedMount> {
+        check_share(share, options, secrets)?;
+        let of = share_type(share)?;
+        let address = answering(share, of, addresses, probed_port(of, options), ANSWER_TIME)?;
         let failed = |step, errno, detail| KernelError::Failed { step, path: share.to_string(), errno, detail };
-        let context = rustix::mount::fsopen(share.fs_type, FsOpenFlags::FSOPEN_CLOEXEC).map_err(|errno| {
-            let known =
-                if errno == Errno::NODEV { format!("this kernel knows no {}", share.fs_type) } else { String::new() };
+        let context = rustix::mount::fsopen(of.name, FsOpenFlags::FSOPEN_CLOEXEC).map_err(|errno| {
+            let known = if errno == Errno::NODEV { format!("this kernel knows no {}", of.name) } else { String::new() };
             failed(Step::MountShare, errno, known)
         })?;
         let said = |errno| failed(Step::MountShare, errno, log(context.as_fd()));
         rustix::mount::fsconfig_set_string(&context, "source", share.to_string()).map_err(said)?;
         rustix::mount::fsconfig_set_string(&context, "addr", address.to_string()).map_err(said)?;
+        if of.name == CIFS {
+            // A server could refer the kernel to another one, which would get the password.
+            rustix::mount::fsconfig_set_flag(&context, "nodfs").map_err(said)?;
+        }
         for option in options {
             configure(context.as_fd(), option)
                 .map_err(|errno| refused(share.fs_type, option, errno, log(context.as_fd())))?;
         }
+        for secret in secrets {
+            // Without the kernel's words: they could have a part of the value.
+            let value = secret.line().unwrap_or_default();
+            rustix::mount::fsconfig_set_string(&context, secret.key.as_str(), value).map_err(|errno| {
+                let _ = log(context.as_fd());
+                failed(Step::MountShare, errno, format!("the kernel refuses the secret value of {}", secret.key))
+            })?;
+        }
         rustix::mount::fsconfig_create(&context)
-            .map_err(|errno| not_mounted(share, address, errno, log(context.as_fd())))?;
+            .map_err(|errno| not_mounted(share, of, address, errno, log(context.as_fd())))?;
         let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
-            .map_err(|errno| not_mounted(share, address, errno, log(context.as_fd())))?;
+            .map_err(|errno| not_mounted(share, of, address, errno, log(context.as_fd())))?;
         Ok(DetachedMount { fd: mount, label: PathBuf::from(share.to_string()) })
     }
 
@@ -74,7 +112,7 @@ impl NetworkMounts for LinuxKernel {
         let path = text(&mount.label);
         let seen = rustix::fs::fstatfs(&mount.fd).map_err(|errno| KernelError::failed(Step::Inspect, &path, errno))?;
         if seen.f_type != NFS_MAGIC {
-            return Err(KernelError::WrongType { path, expected: "a mount of a share", found: "another mount" });
+            return Err(KernelError::WrongType { path, expected: "a mount of a share of nfs", found: "another mount" });
         }
         let root = open_beneath(&mount.fd, ".", FOLDER_PLACE)
             .map_err(|errno| KernelError::walking(Step::OpenFolder, path, errno))?;
@@ -87,9 +125,17 @@ fn value<'a>(options: &'a [FsOption], names: &[&str]) -> Option<&'a str> {
     options.iter().rev().find(|option| names.contains(&option.key.as_str())).and_then(|option| option.value.as_deref())
 }
 
-/// The TCP port on which the kernel will ask the server first, and the program there; none if it
-/// does not use TCP.
-fn probed_port(options: &[FsOption]) -> Option<(u16, Program)> {
+/// The TCP port on which the kernel will ask the server first, and what the server answers there;
+/// none if it does not use TCP.
+fn probed_port(of: &ShareType, options: &[FsOption]) -> Option<(u16, Ping)> {
+    let port = |name: &str| value(options, &[name]).and_then(|port| port.parse().ok());
+    if of.name == CIFS {
+        return Some((port("port").unwrap_or(SMB_PORT), Ping::Smb));
+    }
+    probed_by_nfs(options).map(|(port, program)| (port, Ping::Rpc(program)))
+}
+
+fn probed_by_nfs(options: &[FsOption]) -> Option<(u16, Program)> {
     let flag = |name: &str| options.iter().any(|option| option.key == name);
     let proto = value(options, &["proto"]).unwrap_or_default();
     if flag("udp") || flag("rdma") || proto.starts_with("udp") || proto.starts_with("rdma") {
@@ -113,18 +159,22 @@ fn probed_port(options: &[FsOption]) -> Option<(u16, Program)> {
 /// no answer comes, and does not report which address and port it was.
 fn answering(
     share: &Share<'_>,
+    of: &ShareType,
     addresses: &[IpAddr],
-    probed: Option<(u16, Program)>,
+    probed: Option<(u16, Ping)>,
     time: Duration,
 ) -> Result<IpAddr> {
     let mut last = None;
     for &address in addresses {
-        let Some((port, program)) = probed else { return Ok(address) };
+        let Some((port, ping)) = probed else { return Ok(address) };
         let share = share.to_string();
         match TcpStream::connect_timeout(&SocketAddr::new(address, port), time) {
-            Ok(stream) => match ping(&stream, program, time) {
+            Ok(stream) => match ping.ask(&stream, time) {
                 Ok(()) => return Ok(address),
-                Err(errno) => last = Some(NetworkError::Silent { share, address, port, errno }),
+                Err(errno) => {
+                    let protocol = of.protocol;
+                    last = Some(NetworkError::Silent { share, address, port, protocol, errno });
+                }
             },
             Err(error) => {
                 // Without an errno it was the time-out of this call.
@@ -143,8 +193,13 @@ fn answering(
 }
 
 /// Why there is no mount, and the way out.
-fn not_mounted(share: &Share<'_>, address: IpAddr, errno: Errno, said: String) -> KernelError {
-    let why = match errno {
+fn not_mounted(share: &Share<'_>, of: &ShareType, address: IpAddr, errno: Errno, said: String) -> KernelError {
+    let why = if of.name == CIFS { why_not_by_smb(errno) } else { why_not_by_nfs(errno) };
+    KernelError::Network(NetworkError::Refused { share: share.to_string(), address, why, errno, said })
+}
+
+const fn why_not_by_nfs(errno: Errno) -> &'static str {
+    match errno {
         Errno::PROTONOSUPPORT => "the server does not speak this version of the protocol, or this kernel does not",
         Errno::NOENT => "the server exports no such folder",
         Errno::ACCESS | Errno::PERM => "the server does not let this node mount it; look at its exports",
@@ -155,8 +210,26 @@ fn not_mounted(share: &Share<'_>, address: IpAddr, errno: Errno, said: String) -
         Errno::TIMEDOUT => "the server takes connections and does not answer",
         Errno::CONNREFUSED => "one of the server's programs does not run (rpcbind, the mount daemon, NFS itself)",
         _ => "the kernel does not mount it",
-    };
-    KernelError::Network(NetworkError::Refused { share: share.to_string(), address, why, errno, said })
+    }
+}
+
+const fn why_not_by_smb(errno: Errno) -> &'static str {
+    match errno {
+        Errno::ACCESS | Errno::PERM => {
+            "the server does not accept the user name, password or domain, or does not let this user use the share"
+        }
+        Errno::KEYEXPIRED => "the password has expired, or the account is locked",
+        Errno::NOENT | Errno::NXIO => "the server has no such share, or the share no such folder",
+        Errno::NOTDIR => "it is no folder",
+        Errno::OPNOTSUPP | Errno::PROTONOSUPPORT => {
+            "the server does not speak this version of the protocol (`vers=`) or what an option asks for"
+        }
+        Errno::INVAL => "the options do not fit one another, or there are no credentials",
+        Errno::NOKEY => "the kernel has no credentials of this kind (`sec=krb5` needs cifs.upcall and a ticket)",
+        Errno::REMOTE => "the share refers to another server, which this does not follow; name that one",
+        Errno::HOSTDOWN | Errno::TIMEDOUT | Errno::AGAIN => "the server takes connections and does not answer",
+        _ => "the kernel does not mount it",
+    }
 }
 
 #[cfg(test)]
@@ -164,6 +237,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+    use crate::network_mounts::share_types::{NFS, of};
 
     const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const SHARE: Share<'_> = Share { fs_type: "nfs", server: "nas", path: "/export" };
@@ -180,7 +254,10 @@ mod tests {
             (vec![FsOption::new("proto", "rdma")], None),
             (vec![FsOption::new("vers", "3"), FsOption::flag("udp")], None),
         ] {
-            assert_eq!(probed_port(&options), probed, "{options:?}");
+            assert_eq!(probed_by_nfs(&options), probed, "{options:?}");
+        }
+        for (options, port) in [(vec![], 445), (vec![FsOption::new("port", "4450")], 4450)] {
+            assert_eq!(probed_port(of(CIFS).unwrap(), &options), Some((port, Ping::Smb)), "{options:?}");
         }
     }
 
@@ -189,12 +266,15 @@ mod tests {
         let listener = TcpListener::bind((LOOPBACK, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
-        let error = answering(&SHARE, &[LOOPBACK], Some((port, Program::NFS)), ANSWER_TIME).unwrap_err();
+        let error =
+            answering(&SHARE, of(NFS).unwrap(), &[LOOPBACK], Some((port, Ping::Rpc(Program::NFS))), ANSWER_TIME)
+                .unwrap_err();
         let message = error.to_string();
         assert!(message.contains("nas:/export") && message.contains(&format!("127.0.0.1, port {port}")), "{message}");
         assert!(message.contains("ECONNREFUSED") && message.contains("no server listens there"), "{message}");
         assert_eq!(error.kind(), crate::ErrorKind::Unreachable);
-        let error = answering(&SHARE, &[], Some((port, Program::NFS)), ANSWER_TIME).unwrap_err();
+        let error =
+            answering(&SHARE, of(NFS).unwrap(), &[], Some((port, Ping::Rpc(Program::NFS))), ANSWER_TIME).unwrap_err();
         assert!(error.to_string().contains("no address"), "{error}");
     }
 
@@ -204,9 +284,13 @@ mod tests {
         let listener = TcpListener::bind((LOOPBACK, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let time = Duration::from_millis(10);
-        let error = answering(&SHARE, &[LOOPBACK], Some((port, Program::NFS)), time).unwrap_err();
-        let message = error.to_string();
-        assert!(message.contains("takes connections") && message.contains("ETIMEDOUT"), "{message}");
-        assert_eq!(error.kind(), crate::ErrorKind::Unreachable);
+        for (name, ping) in [(NFS, Ping::Rpc(Program::NFS)), (CIFS, Ping::Smb)] {
+            let of = of(name).unwrap();
+            let error = answering(&SHARE, of, &[LOOPBACK], Some((port, ping)), time).unwrap_err();
+            let message = error.to_string();
+            assert!(message.contains("takes connections") && message.contains("ETIMEDOUT"), "{message}");
+            assert!(message.contains(of.protocol), "{message}");
+            assert_eq!(error.kind(), crate::ErrorKind::Unreachable);
+        }
     }
 }

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use volhost_kernel::implement::{check_server, check_share};
 use volhost_kernel::{
-    DetachedMount, Directory, Errno, FsOption, KernelError, NetworkError, NetworkMounts, Result, Share, Step,
+    DetachedMount, Directory, Errno, FsOption, KernelError, NetworkError, NetworkMounts, Result, SecretOption, Share,
+    Step,
 };
 
 use super::state::{At, FileSystem, Inode, InodeContent};
@@ -45,8 +46,14 @@ impl NetworkMounts for InMemoryKernel {
         })
     }
 
-    fn mount_share(&self, share: &Share<'_>, addresses: &[IpAddr], options: &[FsOption]) -> Result<DetachedMount> {
-        check_share(share, options)?;
+    fn mount_share(
+        &self,
+        share: &Share<'_>,
+        addresses: &[IpAddr],
+        options: &[FsOption],
+        secrets: &[SecretOption],
+    ) -> Result<DetachedMount> {
+        check_share(share, options, secrets)?;
         let mut state = lock(&self.state);
         let named = share.to_string();
         state.step(Step::MountShare, named.as_ref())?;
@@ -74,7 +81,7 @@ impl NetworkMounts for InMemoryKernel {
         let file_system = state.nodes.get(&node).and_then(|root| state.file_systems.get(&root.file_system));
         if file_system.is_none_or(|found| found.fs_type != "nfs") {
             let path = mount.label().display().to_string();
-            return Err(KernelError::WrongType { path, expected: "a mount of a share", found: "another mount" });
+            return Err(KernelError::WrongType { path, expected: "a mount of a share of nfs", found: "another mount" });
         }
         drop(state);
         self.directory(At { mount: key, node }, mount.label().to_owned())

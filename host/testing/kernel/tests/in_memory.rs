@@ -67,12 +67,13 @@ fn a_share_shows_the_same_files_wherever_it_is_mounted() {
     let addresses = house.kernel.server_addresses("nas").unwrap();
     let before = world.mount_count();
     for place in ["first", "second"] {
-        house.attach(house.kernel.mount_share(&share, &addresses, &[FsOption::new("vers", "4.2")]).unwrap(), place);
+        house
+            .attach(house.kernel.mount_share(&share, &addresses, &[FsOption::new("vers", "4.2")], &[]).unwrap(), place);
     }
     world.write(&house.at("first/word"), b"shared").unwrap();
     assert_eq!(world.read(&house.at("second/word")).unwrap(), b"shared");
     assert_eq!(house.kernel.mount_at(&house.root, name("first")).unwrap().unwrap().fs_type, "nfs");
-    let error = house.kernel.mount_share(&Share { path: "/other", ..share }, &addresses, &[]).unwrap_err();
+    let error = house.kernel.mount_share(&Share { path: "/other", ..share }, &addresses, &[], &[]).unwrap_err();
     assert!(error.kind() == ErrorKind::NotFound && error.to_string().contains("exports no such folder"), "{error}");
     for place in ["first", "second"] {
         house.kernel.detach(&house.root, name(place), Detach::Normal).unwrap();

@@ -263,6 +263,7 @@ macro_rules! all_cases {
                 an_address_is_its_own_and_a_name_that_none_has_is_reported,
                 a_server_that_takes_no_connection_is_named_and_leaves_no_mount,
                 shares_and_options_that_trick_are_refused_before_a_server_is_asked,
+                the_secrets_of_a_mount_are_in_no_message,
             }
             sub_paths {
                 what_lies_in_the_volume_is_opened_and_bound,
