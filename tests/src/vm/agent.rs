@@ -10,10 +10,15 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::qemu::Machine;
-use crate::wait::{TIMEOUT, eventually};
+use crate::wait::eventually;
 
 /// The pause between two questions whether a command has ended: the agent reports no end by itself.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long the guest may take to boot, and then for a command: an emulated processor that shares
+/// two real ones with other test programs takes minutes for what an idle one does in seconds. A
+/// command has a limit of its own in the guest's time, so that this one is reached by none that
+/// hangs in the guest alone.
+const TIME: Duration = Duration::from_secs(600);
 
 /// The connection to the agent of one boot.
 #[derive(Debug)]
@@ -52,7 +57,7 @@ impl Agent {
         });
         let stream = stream.filter(|_| connected && machine.runs());
         let stream = stream.unwrap_or_else(|| panic!("the emulator does not run: {}", machine.console()));
-        stream.set_read_timeout(Some(TIMEOUT)).expect("a time limit");
+        stream.set_read_timeout(Some(TIME)).expect("a time limit");
         let mut agent = Self { stream: BufReader::new(stream) };
         // It answers once the agent runs in the guest.
         if let Err(error) = agent.call("guest-sync", &json!({ "id": 1 })) {
@@ -101,8 +106,8 @@ impl Started {
                 let status = about["exitcode"].as_i64().or(signal).unwrap_or(-1);
                 return Ok(Finished { status, output: text("out-data"), error: text("err-data") });
             }
-            if begun.elapsed() > TIMEOUT {
-                return Err(io::Error::other(format!("it has not ended after {} s", TIMEOUT.as_secs())));
+            if begun.elapsed() > TIME {
+                return Err(io::Error::other(format!("it has not ended after {} s", TIME.as_secs())));
             }
             std::thread::park_timeout(PAUSE);
         }
