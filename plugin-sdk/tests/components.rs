@@ -138,6 +138,7 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
         ),
         ("fc", &["devices", "events", "fc-devices", "filesystems", "log", "mounts", "node", "types", "volumes"]),
         ("sshfs", &["fuse-servers", "log", "mounts", "secrets", "types", "volumes"]),
+        ("cifs", &["log", "mounts", "network-mounts", "secrets", "types", "volumes"]),
         ("s3", &["fuse-servers", "log", "mounts", "secrets", "types", "volumes"]),
         ("tmpfs", &["devices", "log", "mounts", "tmpfs", "types", "volumes"]),
         ("image", &["events", "log", "mounts", "oci-images", "types", "volumes"]),

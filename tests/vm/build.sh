@@ -13,7 +13,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 # qemu-guest-agent runs the tests' commands. The others are storage that the machine of the tests lacks.
-PACKAGES=qemu-guest-agent,kmod,util-linux,iproute2,e2fsprogs,xfsprogs,btrfs-progs,fuse3,nfs-common,nfs-kernel-server,open-iscsi,cryptsetup-bin,dmsetup,lvm2,quota,secilc
+PACKAGES=qemu-guest-agent,kmod,util-linux,iproute2,e2fsprogs,xfsprogs,btrfs-progs,fuse3,nfs-common,nfs-kernel-server,samba,open-iscsi,cryptsetup-bin,dmsetup,lvm2,quota,secilc
 # The modules that reach the root file system, and those that the guest loads before a test asks.
 EARLY_MODULES="virtio_pci virtio_blk ext4"
 LATE_MODULES="virtio_console loop overlay fuse xfs btrfs nfs nfsd quota_v2 configfs target_core_mod target_core_file iscsi_target_mod iscsi_tcp sd_mod dm_mod"

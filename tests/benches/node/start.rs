@@ -17,7 +17,8 @@ const COLD: usize = 5;
 const WARM: usize = 20;
 
 /// The plugins that `make plugins` has built.
-const PLUGINS: [&str; 20] = [
+const PLUGINS: [&str; 21] = [
+    "cifs",
     "config-map",
     "csi",
     "downward-api",

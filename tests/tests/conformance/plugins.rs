@@ -51,7 +51,7 @@ each_passes! {
 const WITH_DRIVER: [&str; 2] = ["csi", "flex-volume"];
 /// Those whose storage this machine's kernel may lack: the case file has the plugin's name, and
 /// `tests/tests/vm` runs it in a guest.
-const IN_A_GUEST: [&str; 2] = ["iscsi", "nfs"];
+const IN_A_GUEST: [&str; 3] = ["cifs", "iscsi", "nfs"];
 /// Those whose storage is a target of the test, on loop devices: the case file has the plugin's name.
 const OF_TARGETS: [&str; 1] = ["fc"];
 /// The groups of cases that are run with them: such a target enlarges no unit.

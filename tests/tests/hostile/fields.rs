@@ -44,6 +44,10 @@ enum Takes {
     Server,
     /// An absolute path on a server.
     ServerPath,
+    /// `//SERVER/SHARE`.
+    SmbShare,
+    /// A folder of a share.
+    SmbFolder,
     /// An address, or one with a port.
     Portal,
     /// The name of an iSCSI target or initiator.
@@ -142,6 +146,23 @@ impl Takes {
                 "nas/..",
                 &long,
             ],
+            SmbShare => &[
+                "",
+                "//192.0.2.1",
+                "//192.0.2.1/",
+                "192.0.2.1/team",
+                "\\\\192.0.2.1\\team",
+                "//192.0.2.1,ip=192.0.2.2/team",
+                "//192.0.2.1/team/../other",
+                "//192.0.2.1/..\\other",
+                "//192.0.2.1//team",
+                "//-a/team",
+                "//a b/team",
+                "//192.0.2.1/te\nam",
+                "//192.0.2.1/te\0am",
+                &long,
+            ],
+            SmbFolder => &["", "/", "..", "a/../b", "a//b", "a\\..\\b", "a\nb", "a\0b", &long],
             Portal => &[
                 "",
                 "san.example.com",
@@ -453,6 +474,25 @@ fn kinds() -> Vec<Kind> {
                 ("lun", Lun, NEEDED),
                 ("fsType", Word, MAY_LACK),
                 ("readOnly", Bool, MAY_LACK),
+            ],
+        },
+        Kind {
+            plugin: "cifs",
+            source: "csi",
+            persistent: true,
+            good: json!({ "driver": "cifs.volhost.io", "volumeHandle": "team", "readOnly": false,
+                          "nodePublishSecretRef": { "name": "key", "namespace": "storage" },
+                          "volumeAttributes": { "source": "//192.0.2.1/team", "subDir": "a/b" } }),
+            fields: &[
+                ("driver", Text, NEEDED),
+                ("volumeHandle", Text, NEEDED),
+                ("readOnly", Bool, MAY_LACK),
+                ("nodePublishSecretRef", Fields, NEEDED),
+                ("nodePublishSecretRef.name", Text, NEEDED),
+                ("nodePublishSecretRef.namespace", Text, MAY_LACK),
+                ("volumeAttributes", Fields, NEEDED),
+                ("volumeAttributes.source", SmbShare, NEEDED),
+                ("volumeAttributes.subDir", SmbFolder, MAY_LACK),
             ],
         },
         Kind {
@@ -881,6 +921,7 @@ every_field_of! {
     every_field_of_image: "image",
     every_field_of_iscsi: "iscsi",
     every_field_of_fc: "fc",
+    every_field_of_cifs: "cifs",
     every_field_of_sshfs: "sshfs",
     every_field_of_s3: "s3",
     every_field_of_tmpfs: "tmpfs",

@@ -1,5 +1,5 @@
-//! The daemon on Debian's kernel 6.1, in a virtual machine: a kernel without `statmount`, an NFS
-//! server, iSCSI targets, SELinux, project quotas, the device mapper, and a machine that loses its
+//! The daemon on Debian's kernel 6.1, in a virtual machine: a kernel without `statmount`, NFS and SMB
+//! servers, iSCSI targets, SELinux, project quotas, the device mapper, and a machine that loses its
 //! power.
 #![allow(
     clippy::unwrap_used,
@@ -10,6 +10,8 @@
     reason = "tests may panic"
 )]
 
+mod cifs;
+mod cifs_server;
 mod device_mapper;
 mod iscsi;
 mod iscsi_paths;

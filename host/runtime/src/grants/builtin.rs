@@ -29,6 +29,8 @@ const LOOP_FILESYSTEMS: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs"];
 
 /// The only file system that the plugin `nfs` mounts.
 const NFS: &str = "nfs";
+/// The file system of `cifs`.
+const CIFS: &str = "cifs";
 
 impl GrantPolicy {
     /// Returns what the plugins that come with volhost need to do what Kubernetes says they do:
@@ -69,6 +71,12 @@ impl GrantPolicy {
             filesystems: Some([MountWord(NFS.to_owned())].into()),
             ..Grant::default()
         };
+        let cifs = Grant {
+            interfaces: named(&["secrets"]),
+            network_servers: vec![Servers::Every],
+            filesystems: Some([MountWord(CIFS.to_owned())].into()),
+            ..Grant::default()
+        };
         let iscsi = Grant { interfaces: named(&["secrets"]), iscsi_portals: vec![Portals::EVERY], ..Grant::default() };
         let fc = Grant { fc_targets: vec![FcTargets::Every], ..Grant::default() };
         let oci_images = Grant {
@@ -101,6 +109,7 @@ impl GrantPolicy {
             ("kubernetes.io/nfs", nfs),
             ("kubernetes.io/iscsi", iscsi),
             ("kubernetes.io/fc", fc),
+            ("volhost.io/cifs", cifs),
             ("kubernetes.io/image", oci_images),
             ("volhost.io/loop", images),
             ("volhost.io/image-file", read_images),
