@@ -10,6 +10,7 @@ pub mod compiled;
 pub mod csi;
 pub mod csi_serve;
 pub mod disks;
+pub mod figures;
 pub mod fuse;
 pub mod http;
 pub mod images;

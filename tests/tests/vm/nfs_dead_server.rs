@@ -1,5 +1,6 @@
 //! A server that dies while many of its volumes are mounted.
 
+use volhost_tests::figures;
 use volhost_tests::manifests::pod;
 
 use crate::kit::Daemon;
@@ -69,11 +70,11 @@ fn a_hundred_volumes_of_a_dead_server_delay_no_other_and_their_pods_can_be_delet
     daemon.add("many.yaml", &manifests.join("\n---\n"));
     daemon.wait_event(&["FailedMount", "default/n9", "port 2049"]);
     let failing = ready_after(&daemon, &server, "while-failing");
-    println!(
+    figures::show(&format!(
         "emptyDir is ready after {healthy:.1} ms without NFS; with {} volumes of a dead server after {mounted:.1} ms \
          while they are mounted, {unmounting:.1} ms while they are unmounted, {failing:.1} ms while their mounts fail",
         PODS * VOLUMES_OF_A_POD
-    );
+    ));
     daemon.remove("many.yaml");
     for name in &names {
         daemon.wait_unmounted(&format!("default/{name}"));
