@@ -98,9 +98,10 @@ fn a_share_is_mounted_with_its_secret_which_is_nowhere_else_and_leaves_nothing()
 }
 
 #[test]
-fn a_share_that_the_server_lacks_is_named() {
+fn what_the_server_lacks_and_a_server_that_is_gone_are_named_and_delay_no_other_volume() {
     let server = Server::start();
-    let daemon = server.daemon("cifs-none");
+    let guest = &server.guest;
+    let daemon = server.daemon("cifs-gone");
     daemon.add("secret.yaml", &secret(PASSWORD));
     daemon.add("none.yaml", &pod("none", "uid-none", &[&inline("none", "//127.0.0.1/none", "")]));
     daemon.wait_event(&[
@@ -111,7 +112,26 @@ fn a_share_that_the_server_lacks_is_named() {
         "ENOENT",
     ]);
     daemon.remove("none.yaml");
-    daemon.wait_unmounted("default/none");
+    daemon.add("a.yaml", &pod("a", "uid-a", &[&inline("team", "//127.0.0.1/team", "")]));
+    daemon.wait_mounted("default/a");
+    guest.run(&format!("echo kept >{0}/word; sync -f {0}", place(&daemon, "a", "team")));
+
+    // While it is mounted.
+    server.stop();
+    daemon.add("b.yaml", &pod("b", "uid-b", &["name: scratch, emptyDir: {}"]));
+    daemon.wait_mounted("default/b");
+    daemon.remove("a.yaml");
+    daemon.wait_unmounted("default/a");
+    // At the mount.
+    daemon.add("c.yaml", &pod("c", "uid-c", &[&inline("team", "//127.0.0.1/team", "")]));
+    daemon.wait_event(&["FailedMount", "pod default/c", "//127.0.0.1/team", "port 445", "ECONNREFUSED"]);
+    server.serve();
+    daemon.wait_mounted("default/c");
+    assert_eq!(guest.run(&format!("cat {}/word", place(&daemon, "c", "team"))), "kept\n");
+    for name in ["b", "c"] {
+        daemon.remove(&format!("{name}.yaml"));
+        daemon.wait_unmounted(&format!("default/{name}"));
+    }
     daemon.assert_clean();
     daemon.kill();
 }

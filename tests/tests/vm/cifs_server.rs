@@ -43,6 +43,10 @@ impl Server {
         self.guest.run("smbd -D; while ! grep -q ':01BD .* 0A ' /proc/net/tcp6; do :; done");
     }
 
+    pub(crate) fn stop(&self) {
+        self.guest.run("kill $(cat /run/smbd.pid); while pidof smbd >/dev/null; do :; done");
+    }
+
     /// Starts a daemon with the plugins of these tests.
     pub(crate) fn daemon(&self, name: &'static str) -> Daemon<'_> {
         Daemon::start(&self.guest, name, &["empty-dir", "cifs"])
