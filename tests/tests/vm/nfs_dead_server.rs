@@ -35,6 +35,8 @@ fn a_hundred_volumes_of_a_dead_server_delay_no_other_and_their_pods_can_be_delet
     let server = Server::start();
     let guest = &server.guest;
     let daemon = server.daemon("dead");
+    // The first waits for its plugin to be compiled.
+    ready_after(&daemon, &server, "first");
     let healthy = ready_after(&daemon, &server, "before");
     let names: Vec<String> = (0..PODS).map(|pod| format!("n{pod}")).collect();
     let manifests: Vec<String> = names
