@@ -19,6 +19,7 @@ mod iscsi_target;
 mod kit;
 mod nfs;
 mod nfs_dead_server;
+mod nfs_latency;
 mod nfs_provisioning;
 mod nfs_server;
 mod older_kernel;
