@@ -101,7 +101,7 @@ fn waiting_on_the_page(root: &FreshRoot, named: &str) -> Value {
 fn a_newcomer_gives_docker_and_podman_volumes_breaks_one_and_reads_why() {
     let folder = tempfile::tempdir().unwrap();
     let root = FreshRoot::new();
-    root.put(Path::new(&package(folder.path())), "/tmp/volhost.deb");
+    root.put(Path::new(&package(folder.path(), None)), "/tmp/volhost.deb");
     root.run(&["dpkg", "--no-triggers", "--install", "/tmp/volhost.deb"]);
     let config = root.read("/etc/volhost/config.toml");
     let config = config.replace("#metrics-listen = \"127.0.0.1:9810\"", "metrics-listen = \"127.0.0.1:0\"");
