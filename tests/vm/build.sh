@@ -8,15 +8,20 @@
 # The result does not depend on the checkout. It is kept in VOLHOST_CI_CACHE (~/.cache/volhost-ci):
 #   kernel        Debian 12's kernel for virtual machines
 #   initramfs     loads the disk's driver and changes to the root file system
+#   kernel-fc, initramfs-fc
+#                 Debian 12's kernel for any machine: it has Fibre Channel, over Ethernet
 #   root.img      ext4: a minimal Debian with the programs of PACKAGES, and init
 set -euo pipefail
 cd "$(dirname "$0")"
 
 # qemu-guest-agent runs the tests' commands. The others are storage that the machine of the tests lacks.
 PACKAGES=qemu-guest-agent,kmod,util-linux,iproute2,e2fsprogs,xfsprogs,btrfs-progs,fuse3,nfs-common,nfs-kernel-server,samba,open-iscsi,cryptsetup-bin,dmsetup,lvm2,quota,secilc
-# The modules that reach the root file system, and those that the guest loads before a test asks.
+# The modules that reach the root file system, and those that the guest loads before a test asks: no
+# kernel loads them by itself. Each more costs every boot a second and more of an emulated processor.
 EARLY_MODULES="virtio_pci virtio_blk ext4"
-LATE_MODULES="virtio_console loop overlay fuse xfs btrfs nfs nfsd quota_v2 configfs target_core_mod target_core_file iscsi_target_mod iscsi_tcp sd_mod dm_mod"
+LATE_MODULES="virtio_console loop fuse"
+# The modules of the kernel with Fibre Channel beside those: the others of it are left out.
+FC_MODULES="crc32c_generic veth libfc libfcoe fcoe tcm_fc target_core_file scsi_transport_fc sd_mod dm_multipath dm_round_robin"
 
 RECIPE=$(cat build.sh init early-init | sha256sum | cut -c1-12)
 CACHE=${VOLHOST_CI_CACHE:-$HOME/.cache/volhost-ci}
@@ -41,16 +46,20 @@ mkdir -m 777 "$work/packages"
 
 say "unpacking the kernel"
 newest_kernel() {
-    { apt-cache depends linux-image-cloud-amd64 2>/dev/null || true; } | sed -n 's/^ *Depends: \(linux-image-.*-cloud-amd64\)$/\1/p' | head -n 1
+    { apt-cache depends "$1" 2>/dev/null || true; } | sed -n 's/^ *Depends: \(linux-image-.*-amd64\)$/\1/p' | head -n 1
 }
-kernel=$(newest_kernel)
 # The package lists of a fresh machine are often empty.
-[ -n "$kernel" ] || { apt-get update -q >/dev/null && kernel=$(newest_kernel); }
+[ -n "$(newest_kernel linux-image-cloud-amd64)" ] || apt-get update -q >/dev/null
+kernel=$(newest_kernel linux-image-cloud-amd64)
+fc_kernel=$(newest_kernel linux-image-amd64)
 [ -n "$kernel" ] || { say "apt has no package linux-image-cloud-amd64" >&2; exit 1; }
-(cd "$work/packages" && apt-get download -q "$kernel" busybox-static >/dev/null)
+[ -n "$fc_kernel" ] || { say "apt has no package linux-image-amd64" >&2; exit 1; }
+(cd "$work/packages" && apt-get download -q "$kernel" "$fc_kernel" busybox-static >/dev/null)
 for package in "$work"/packages/*.deb; do dpkg -x "$package" "$work/unpacked"; done
 version=${kernel#linux-image-}
+fc_version=${fc_kernel#linux-image-}
 install -m 644 "$work/unpacked/boot/vmlinuz-$version" "$RESULT/kernel"
+install -m 644 "$work/unpacked/boot/vmlinuz-$fc_version" "$RESULT/kernel-fc"
 
 say "making the root file system"
 sources=()
@@ -66,19 +75,43 @@ mkdir -p "$work/root/lib/modules" "$work/root/payload" "$work/root/disk"
 cp -a "$work/unpacked/lib/modules/$version" "$work/root/lib/modules/"
 chroot "$work/root" depmod "$version"
 
-say "making the initramfs"
-mkdir -p "$work/initramfs/bin" "$work/initramfs/modules" "$work/initramfs/root"
-install "$work/unpacked/bin/busybox" "$work/initramfs/bin/busybox"
-install early-init "$work/initramfs/init"
-# In the order of their dependencies; what the kernel contains is left out.
-number=100
-for module in $EARLY_MODULES; do
-    chroot "$work/root" modprobe -S "$version" --show-depends "$module"
-done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++' | while read -r file; do
-    install -m 644 "$work/root$file" "$work/initramfs/modules/$number-$(basename "$file")"
-    number=$((number + 1))
+# The files of these modules of a kernel, in the order of their dependencies; what the kernel contains
+# is left out, and what it lacks.
+files_of() {
+    local version=$1 module
+    shift
+    for module in "$@"; do
+        chroot "$work/root" modprobe -S "$version" --show-depends "$module" 2>/dev/null || true
+    done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++'
+}
+# All of its modules would not fit on the disk.
+cp -a "$work/unpacked/lib/modules/$fc_version" "$work/root/lib/modules/"
+chroot "$work/root" depmod "$fc_version"
+# shellcheck disable=SC2086 # Lists of words.
+files_of "$fc_version" $EARLY_MODULES $LATE_MODULES $FC_MODULES >"$work/fc-modules"
+find "$work/root/lib/modules/$fc_version/kernel" -name '*.ko' | while read -r file; do
+    grep -qxF "${file#"$work/root"}" "$work/fc-modules" || rm "$file"
 done
-(cd "$work/initramfs" && find . | cpio --quiet -o -H newc | gzip -1) >"$RESULT/initramfs"
+chroot "$work/root" depmod "$fc_version"
+
+# VERSION NAME MODULE...
+make_initramfs() {
+    local version=$1 name=$2 folder=$work/$2 number=100 file
+    shift 2
+    mkdir -p "$folder/bin" "$folder/modules" "$folder/root"
+    install "$work/unpacked/bin/busybox" "$folder/bin/busybox"
+    install early-init "$folder/init"
+    files_of "$version" "$@" | while read -r file; do
+        install -m 644 "$work/root$file" "$folder/modules/$number-$(basename "$file")"
+        number=$((number + 1))
+    done
+    (cd "$folder" && find . | cpio --quiet -o -H newc | gzip -1) >"$RESULT/$name"
+}
+say "making the initramfs of each kernel"
+# shellcheck disable=SC2086 # A list of words.
+make_initramfs "$version" initramfs $EARLY_MODULES
+# shellcheck disable=SC2086 # A list of words. Its ext4 has the checksum in a module that it does not name.
+make_initramfs "$fc_version" initramfs-fc crc32c_generic $EARLY_MODULES
 
 say "making the disk"
 truncate -s 1500M "$work/root.img"

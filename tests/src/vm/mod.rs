@@ -27,7 +27,7 @@ use tempfile::TempDir;
 use crate::artifacts::workspace;
 use agent::Agent;
 pub use agent::Finished;
-use qemu::Machine;
+use qemu::{GuestKernel, Machine};
 
 /// The guest that tests share now.
 static SHARED: Mutex<Weak<Guest>> = Mutex::new(Weak::new());
@@ -36,8 +36,7 @@ static SHARED: Mutex<Weak<Guest>> = Mutex::new(Weak::new());
 #[derive(Debug)]
 pub struct Guest {
     folder: TempDir,
-    /// Further arguments of the kernel.
-    kernel: &'static str,
+    kernel: GuestKernel,
     running: Running,
 }
 
@@ -76,13 +75,25 @@ impl Guest {
     /// # Panics
     /// As [`Guest::start`].
     pub fn start_with(kernel: &'static str) -> Self {
+        Self::start_on(GuestKernel::usual(kernel))
+    }
+
+    /// Boots a guest whose kernel has Fibre Channel. It takes longer than the other one.
+    ///
+    /// # Panics
+    /// As [`Guest::start`].
+    pub fn start_with_fibre_channel() -> Self {
+        Self::start_on(GuestKernel::FIBRE_CHANNEL)
+    }
+
+    fn start_on(kernel: GuestKernel) -> Self {
         let folder = tempfile::Builder::new().prefix("volhost-vm-").tempdir().expect("a temporary folder");
         disks::make(folder.path());
-        let running = Self::boot(folder.path(), kernel);
+        let running = Self::boot(folder.path(), &kernel);
         Self { folder, kernel, running }
     }
 
-    fn boot(folder: &std::path::Path, kernel: &str) -> Running {
+    fn boot(folder: &std::path::Path, kernel: &GuestKernel) -> Running {
         let mut machine = Machine::start(folder, &built(), kernel);
         let agent = Agent::connect(&mut machine);
         Running { machine, agent: Mutex::new(agent) }
@@ -95,7 +106,7 @@ impl Guest {
     /// As [`Guest::start`].
     pub fn lose_power(&mut self) {
         self.running.machine.end();
-        self.running = Self::boot(self.folder.path(), self.kernel);
+        self.running = Self::boot(self.folder.path(), &self.kernel);
     }
 
     /// Lets the guest write its disks and reboot, with the same disk. What is mounted stays mounted
@@ -110,7 +121,7 @@ impl Guest {
         let _ = agent.start("echo b >/proc/sysrq-trigger");
         let ended = crate::wait::eventually(|| !self.running.machine.runs());
         assert!(ended, "the guest does not reboot: {}", self.running.machine.console());
-        self.running = Self::boot(self.folder.path(), self.kernel);
+        self.running = Self::boot(self.folder.path(), &self.kernel);
     }
 
     /// Runs a shell script in the guest to its end.

@@ -7,6 +7,24 @@ use std::process::{Child, Command, Stdio};
 /// The last bytes of the console that a failed test shows.
 const CONSOLE_END: usize = 4000;
 
+/// A kernel of `build.sh`, and how it is booted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GuestKernel {
+    file: &'static str,
+    initramfs: &'static str,
+    arguments: &'static str,
+}
+
+impl GuestKernel {
+    /// The one for virtual machines, with these further arguments.
+    pub(super) const fn usual(arguments: &'static str) -> Self {
+        Self { file: "kernel", initramfs: "initramfs", arguments }
+    }
+
+    /// The one with Fibre Channel.
+    pub(super) const FIBRE_CHANNEL: Self = Self { file: "kernel-fc", initramfs: "initramfs-fc", arguments: "" };
+}
+
 /// A running emulator. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -15,8 +33,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Boots `guest` with the disks in `folder`, and with further arguments of the kernel.
-    pub(super) fn start(folder: &Path, guest: &Path, kernel: &str) -> Self {
+    /// Boots `guest` with the disks in `folder`.
+    pub(super) fn start(folder: &Path, guest: &Path, kernel: &GuestKernel) -> Self {
         let socket = folder.join("agent.sock");
         let _ = fs::remove_file(&socket);
         let log = fs::File::create(folder.join("qemu.log")).expect("a log");
@@ -30,11 +48,11 @@ impl Machine {
             .arg("-serial")
             .arg(format!("file:{}", folder.join("console").display()))
             .arg("-kernel")
-            .arg(guest.join("kernel"))
+            .arg(guest.join(kernel.file))
             .arg("-initrd")
-            .arg(guest.join("initramfs"))
+            .arg(guest.join(kernel.initramfs))
             // Mitigations double the time of a system call.
-            .args(["-append", &format!("console=ttyS0 panic=-1 quiet mitigations=off {kernel}")])
+            .args(["-append", &format!("console=ttyS0 panic=-1 quiet mitigations=off {}", kernel.arguments)])
             .args(["-drive", &disk(&guest.join("root.img"), ",snapshot=on")])
             .args(["-drive", &disk(&folder.join("payload.img"), ",readonly=on")])
             .args(["-drive", &disk(&folder.join("disk.img"), "")])

@@ -24,7 +24,7 @@ struct Devices {
 impl Devices {
     fn new(names: &'static [&'static str]) -> Self {
         let guest = Guest::shared();
-        guest.run("mkdir -p /disk/devices /run/lock /run/cryptsetup");
+        guest.run("modprobe dm_mod; mkdir -p /disk/devices /run/lock /run/cryptsetup");
         Self { guest, names }
     }
 

@@ -28,7 +28,8 @@ impl Target {
         let target = Self { guest, name: format!("iqn.2003-01.org.example:{name}"), _alone: alone };
         let group = target.group();
         target.guest.run(&format!(
-            "mkdir -p /run/lock /disk/units
+            "modprobe -a target_core_mod target_core_file iscsi_target_mod iscsi_tcp sd_mod
+             mkdir -p /run/lock /disk/units
              mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
              pidof iscsid >/dev/null || iscsid
              mkdir -p {CONFIG}/iscsi {group}/np/127.0.0.1:3260 '{group}/np/[::1]:3260'

@@ -1,5 +1,5 @@
 //! The daemon on Debian's kernel 6.1, in a virtual machine: a kernel without `statmount`, NFS and SMB
-//! servers, iSCSI targets, SELinux, project quotas, the device mapper, and a machine that loses its
+//! servers, iSCSI and Fibre Channel targets, SELinux, project quotas, the device mapper, and a machine that loses its
 //! power.
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +13,8 @@
 mod cifs;
 mod cifs_server;
 mod device_mapper;
+mod fc;
+mod fc_target;
 mod iscsi;
 mod iscsi_paths;
 mod iscsi_target;
