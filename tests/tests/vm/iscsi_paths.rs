@@ -1,5 +1,6 @@
-//! Several paths to one unit.
+//! Several paths to one unit, and what it costs to reach it.
 
+use volhost_tests::figures;
 use volhost_tests::manifests::pod;
 use volhost_tests::wait::eventually;
 
@@ -21,7 +22,7 @@ fn a_multipath_map_over_two_portals_is_used_grows_no_second_device_and_is_remove
     // lacks.
     guest.run(&format!(
         "{DISKS}
-         modprobe dm_multipath; modprobe dm_round_robin
+         modprobe -a dm_multipath dm_round_robin
          for portal in 127.0.0.1:3260 '[::1]:3260'; do
              iscsiadm -m node -T {name} -p $portal -o new >/dev/null
              iscsiadm -m node -T {name} -p $portal --login >/dev/null
@@ -61,6 +62,56 @@ fn a_multipath_map_over_two_portals_is_used_grows_no_second_device_and_is_remove
     daemon.wait_unmounted("default/a");
     target.assert_unused();
     assert_eq!(guest.run("dmsetup ls | grep -c mpathtest || true"), "0\n");
+    daemon.assert_clean();
+    daemon.kill();
+}
+
+#[test]
+fn a_unit_is_attached_and_mounted_beside_iscsiadm_and_mount() {
+    let target = Target::start("latency");
+    let (guest, name) = (&target.guest, &target.name);
+    target.unit(0, 16 << 20);
+    // It is formatted by hand, with what a small unit needs.
+    let by_hand = guest.run(&format!(
+        "{DISKS}
+         mke2fs -q -F -t ext4 $(cat /run/latency-0); mkdir -p /run/by-hand
+         begun=$(date +%s%N)
+         iscsiadm -m node -T {name} -p 127.0.0.1:3260 -o new >/dev/null
+         iscsiadm -m node -T {name} -p 127.0.0.1:3260 --login >/dev/null
+         while [ -z \"$(disks {name} 2>/dev/null)\" ]; do :; done
+         mount /dev/$(disks {name}) /run/by-hand
+         echo $(($(date +%s%N) - begun))
+         umount /run/by-hand
+         iscsiadm -m node -T {name} -u >/dev/null; iscsiadm -m node -T {name} -o delete"
+    ));
+    target.assert_unused();
+    let daemon = target.daemon("iscsi-latency");
+    let manifest = pod("a", "uid-a", &[&format!("name: data, {}", target.source(0, ""))]);
+    // The plugin is compiled by this.
+    daemon.add("first.yaml", &manifest.replace("uid-a", "uid-first"));
+    daemon.wait_mounted("default/a");
+    daemon.remove("first.yaml");
+    daemon.wait_unmounted("default/a");
+    target.assert_unused();
+    let folder = daemon.folder();
+    let place = format!("{folder}/root/pods/uid-a/volumes/{ISCSI}/data");
+    let by_volhost = guest.run(&format!(
+        "cat >{folder}/a.yaml <<'END'\n{manifest}\nEND
+         begun=$(date +%s%N)
+         mv {folder}/a.yaml {folder}/manifests/
+         while ! grep -q ' {place} ' /proc/self/mountinfo; do :; done
+         echo $(($(date +%s%N) - begun))"
+    ));
+    let milliseconds = |text: &str| text.trim().parse::<f64>().unwrap() / 1e6;
+    figures::show(&format!(
+        "a unit of iSCSI is attached and mounted in the guest in {:.0} ms by iscsiadm and mount, {:.0} ms by volhost",
+        milliseconds(&by_hand),
+        milliseconds(&by_volhost)
+    ));
+    daemon.wait_mounted("default/a");
+    daemon.remove("a.yaml");
+    daemon.wait_unmounted("default/a");
+    target.assert_unused();
     daemon.assert_clean();
     daemon.kill();
 }
