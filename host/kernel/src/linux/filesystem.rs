@@ -53,8 +53,9 @@ const FSCK_REPAIRED: i32 = 1 | 2;
 const FSCK_UNCORRECTED: i32 = 4;
 /// e2fsck could not even begin.
 const FSCK_FAILED: i32 = 8;
-/// What e2fsck then says of a device that another process has for itself.
-const FSCK_IN_USE: &str = " is in use.";
+/// What e2fsck then says of a device that another process has for itself: when it looks whether it is
+/// used, or when it opens it.
+const FSCK_IN_USE: [&str; 2] = [" is in use.", "opened exclusively by another program"];
 /// How often it is started for a device that nothing uses but who looks whether it is used, which
 /// takes it for a moment.
 const FSCK_STARTS: usize = 5;
@@ -176,7 +177,10 @@ impl LinuxKernel {
         }
         let purpose = Purpose { step: Step::CheckFileSystem, path: &path };
         let mut ended = self.on_device(E2FSCK, how, device, purpose, LONG)?;
-        let was_taken = |ended: &Ended| ended.code() == Some(FSCK_FAILED) && ended.said().contains(FSCK_IN_USE);
+        let was_taken = |ended: &Ended| {
+            let said = ended.said();
+            ended.code() == Some(FSCK_FAILED) && FSCK_IN_USE.iter().any(|words| said.contains(words))
+        };
         for _ in 1..FSCK_STARTS {
             if !was_taken(&ended) || in_use(device)? {
                 break;
