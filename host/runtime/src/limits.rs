@@ -193,9 +193,9 @@ mod tests {
     #[test]
     fn the_time_for_compiling_grows_with_the_code_up_to_a_bound() {
         let limits = Limits::default();
-        assert_eq!(limits.compile_cpu(15 << 10), 10);
-        assert_eq!(limits.compile_cpu(MIB), 10);
-        assert_eq!(limits.compile_cpu(7 * MIB), 10 + 6 * 16);
+        assert_eq!(limits.compile_cpu(15 << 10), 20);
+        assert_eq!(limits.compile_cpu(MIB), 20);
+        assert_eq!(limits.compile_cpu(7 * MIB), 20 + 6 * 16);
         assert_eq!(limits.compile_cpu(64 * MIB), 180);
         assert_eq!(limits.compile_cpu(usize::MAX), 180);
     }
