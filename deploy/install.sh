@@ -99,6 +99,7 @@ done <"$list"
 
 put_text deploy/volhost.service "$prefix/lib/systemd/system/volhost.service"
 put_text deploy/volhost-docker.service "$prefix/lib/systemd/system/volhost-docker.service"
+put_text deploy/volhost-volume@.service "$prefix/lib/systemd/system/volhost-volume@.service"
 put_text deploy/volhost-node-agent.service "$prefix/lib/systemd/system/volhost-node-agent.service"
 
 put 0644 deploy/grafana/volhost.json "$prefix/share/volhost/grafana/volhost.json"

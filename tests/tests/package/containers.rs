@@ -79,6 +79,13 @@ fn engine(root: &FreshRoot) -> Running {
     running
 }
 
+/// Runs a line of the unit of named volumes as systemd does.
+fn run_line(root: &FreshRoot, key: &str, instance: &str) {
+    let unit = root.read("/lib/systemd/system/volhost-volume@.service");
+    let line = unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap();
+    root.run(&["sh", "-c", &line.replace("$$", "$").replace("%i", instance)]);
+}
+
 /// The volume of this name on the page, once it waits.
 fn waiting_on_the_page(root: &FreshRoot, named: &str) -> Value {
     let log = root.read(LOG);
@@ -126,6 +133,13 @@ fn a_newcomer_gives_docker_and_podman_volumes_breaks_one_and_reads_why() {
     let run = ["run", "--rm", "--network", "none", "-v", "cache:/data", "localhost/bb:1", "/bin/sh", "-c"];
     let in_podman = succeeds(&mut podman(&root, &[&run[..], &["echo quick >/data/f; cat /data/f"]].concat()));
     assert_eq!(in_podman.trim(), "quick");
+
+    // A service without a container.
+    root.run(&["mkdir", "-p", "/run/volhost-volumes"]);
+    run_line(&root, "ExecStart", "data");
+    assert_eq!(root.run(&["cat", "/run/volhost-volumes/data/f"]), "kept\n");
+    run_line(&root, "ExecStop", "data");
+    assert!(!root.exists("/run/volhost-volumes/data"));
 
     // The storage of the first one is gone.
     root.run(&["mv", "/var/lib/volhost-loop", "/var/lib/elsewhere"]);

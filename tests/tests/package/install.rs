@@ -38,6 +38,7 @@ fn everything_is_installed_below_the_prefix_and_a_configuration_is_kept() {
         ("lib/volhost/shipped-plugins.sha256", 0o644),
         ("lib/systemd/system/volhost-docker.service", 0o644),
         ("lib/systemd/system/volhost-node-agent.service", 0o644),
+        ("lib/systemd/system/volhost-volume@.service", 0o644),
         ("share/man/man1/volhost-get.1.gz", 0o644),
         ("share/volhost/grafana/volhost.json", 0o644),
         ("share/volhost/prometheus/volhost.rules.yml", 0o644),

@@ -72,6 +72,7 @@ fn the_package_is_clean_and_its_unit_mounts_a_pod_on_a_fresh_debian() {
         "volhost.service",
         "volhost-docker.service",
         "volhost-node-agent.service",
+        "volhost-volume@data.service",
     ];
     assert_eq!(root.run(&verified), "");
     root.run(&["volhost", "version", "--client"]);

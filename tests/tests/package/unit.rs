@@ -88,7 +88,7 @@ impl Drop for Service<'_> {
 /// The value of a key is the last one that is given: a unit has each of ours once.
 #[test]
 fn the_units_have_each_key_once() {
-    for unit in ["volhost.service", "volhost-docker.service", "volhost-node-agent.service"] {
+    for unit in ["volhost.service", "volhost-docker.service", "volhost-node-agent.service", "volhost-volume@.service"] {
         let text = fs::read_to_string(volhost_tests::artifacts::workspace().join("deploy").join(unit)).unwrap();
         let mut keys: Vec<&str> = text
             .lines()
