@@ -8,10 +8,10 @@
 # The output of a program is printed whole when it ends. Documentation tests come last.
 set -uo pipefail
 
-# It is busy on one processor for a quarter of an hour, since it emulates another: begun last, it would
-# leave the others idle.
+# It is busy on one processor for half an hour, since it emulates another: begun last, it would leave
+# the others idle.
 LONGEST=vm
-PROGRAM_DEADLINE=30m
+PROGRAM_DEADLINE=45m
 
 # Cargo calls back with the program to run: the claim is the folder, which only one call can make.
 if [ "${1-}" = --claim ]; then
