@@ -77,7 +77,8 @@ say "volhost runs: node demo-node, root folder $scratch/root"
 stop=0
 trap 'stop=1' INT TERM
 for pod in $("$volhost" get pods | awk 'NR > 1 { print $1 "/" $2 }'); do
-    "$volhost" wait pod "$pod" --timeout 30s || { cat "$log" >&2; exit 1; }
+    # Every plugin is compiled first, which takes a busy machine a while.
+    "$volhost" wait pod "$pod" --timeout 3m || { cat "$log" >&2; exit 1; }
 done
 say
 "$volhost" get pods
