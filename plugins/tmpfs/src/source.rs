@@ -12,7 +12,7 @@ const UID: &str = "volumeAttributes.uid";
 const GID: &str = "volumeAttributes.gid";
 /// As long as the name of an object in Kubernetes.
 const HANDLE_BYTES: usize = 253;
-/// Who may write may make files, and nobody removes another's: as the kernel makes one.
+/// The kernel's default: every user may create files, and remove only the user's own.
 const DEFAULT_MODE: u32 = 0o1777;
 /// Every bit that chmod(2) sets.
 const MODES: u32 = 0o7777;

@@ -87,7 +87,7 @@ impl AgentNode {
         self.agent = Some(agent.unwrap());
     }
 
-    /// Starts the agent again, with an API server that can be told to answer badly.
+    /// Starts the agent again, with an API server that the test can make answer badly.
     fn reach_the_api_server_by_faults(&mut self) -> Faults {
         let faults = Faults::start(&self.kubeconfig);
         let mut config: Value = serde_json::from_str(&fs::read_to_string(&self.kubeconfig).unwrap()).unwrap();

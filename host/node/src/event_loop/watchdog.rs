@@ -1,4 +1,4 @@
-//! Signs of life of the event loop, for a service manager that restarts what stands still.
+//! Signs of life of the event loop, for a service manager that restarts a program that hangs.
 //!
 //! The loop's own thread sends them, after a turn: no other thread can keep a loop alive that
 //! hangs.

@@ -93,7 +93,7 @@ struct Image {
     digest: String,
 }
 
-/// A manifest, likewise.
+/// A manifest, as far as it matters here.
 #[derive(Deserialize)]
 struct Manifest {
     layers: Vec<Layer>,

@@ -174,7 +174,7 @@ pub struct Signatures {
     required: bool,
 }
 
-/// Who has signed a plugin: nobody that is trusted, or the owners of trusted keys.
+/// The owners of the trusted keys that have signed a plugin; empty if none has.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Signers(Vec<KeyOwner>);
 
