@@ -49,6 +49,11 @@ impl Desk {
         self.new_plugin_with(&artifacts::workspace().join("plugin-sdk"), words)
     }
 
+    /// Writes such a crate, and returns the text of its Cargo.toml.
+    fn new_plugin_text(&self, words: &[&str]) -> String {
+        std::fs::read_to_string(self.new_plugin(words).join("Cargo.toml")).unwrap()
+    }
+
     /// Packs the SDK as crates.io gets it, and returns the folder of what authors get from there.
     fn published_sdk(&self) -> PathBuf {
         let packed = self.path().join("packed");
@@ -233,7 +238,11 @@ fn a_skeleton_replaces_a_flexvolume_driver_that_only_mounts() {
     let desk = Desk::new();
     let drivers = artifacts::workspace().join(DRIVERS);
     let drivers = drivers.to_str().unwrap();
-    let folder = desk.new_plugin(&["--from-flex", "example.com/tmpfs", "--flex-driver-dir", drivers]);
+    let of_driver = ["--from-flex", "example.com/tmpfs", "--flex-driver-dir", drivers];
+    let named_as_it = Desk::new().new_plugin_text(&of_driver);
+    assert!(named_as_it.contains("name = \"tmpfs\""), "{named_as_it}");
+    // A crate of the checkout has that name, and they are built into one folder.
+    let folder = desk.new_plugin(&[&["example.com/tmpfs-port"], &of_driver[..]].concat());
     let source = std::fs::read_to_string(folder.join("src/lib.rs")).unwrap();
     assert!(source.contains("serves(\"flexVolume:example.com/tmpfs\")") && !source.contains("Attacher"), "{source}");
     assert!(std::fs::read_to_string(folder.join("README.md")).unwrap().contains("Tmpfs::new()"));
@@ -244,7 +253,7 @@ fn a_skeleton_replaces_a_flexvolume_driver_that_only_mounts() {
     let node = Node::builder()
         .plugin(artifacts::plugin("flex-volume"))
         .plugin(component)
-        .config("[grants.\"example.com/tmpfs\"]\nsources = [\"flexVolume:example.com/tmpfs\"]\n")
+        .config("[grants.\"example.com/tmpfs-port\"]\nsources = [\"flexVolume:example.com/tmpfs\"]\n")
         .arguments(&["--flex-driver-dir", drivers])
         .start();
     node.manifest(
@@ -252,7 +261,7 @@ fn a_skeleton_replaces_a_flexvolume_driver_that_only_mounts() {
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p, uid: u1}\nspec:\n  containers: [{name: c, image: i, volumeMounts: [{name: data, mountPath: /d}]}]\n  volumes:\n    - name: data\n      flexVolume: {driver: example.com/tmpfs}\n",
     );
     node.wait_event(&[
-        "mount of FlexVolume driver example.com/tmpfs is not ported to the plugin example.com/tmpfs yet",
+        "mount of FlexVolume driver example.com/tmpfs is not ported to the plugin example.com/tmpfs-port yet",
     ]);
 }
 
