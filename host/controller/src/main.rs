@@ -13,7 +13,8 @@
 //! | module | its job |
 //! |---|---|
 //! | [`arguments`] | the command line |
-//! | [`run`] | from the start to the end |
+//! | [`run`] | the controller of a driver, from its start to its end |
+//! | [`service`] | log, threads, signals and the election |
 //! | [`driver`] | the CSI driver: capabilities, calls, which errors are final |
 //! | [`caches`], [`cache`] | the objects of the cluster, kept by watches |
 //! | [`changes`] | which objects are worked on after a change |
@@ -60,6 +61,7 @@ mod queue;
 mod resize;
 mod run;
 mod secrets;
+mod service;
 mod snapshot;
 mod snapshots;
 

@@ -4,13 +4,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kube::Client;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
 use volhost_cluster_client::{Connection, Events};
 use volhost_config::ControllerArguments;
 use volhost_model::duration::HumanDuration;
-use volhost_telemetry::Telemetry;
 
 use crate::attach::Attacher;
 use crate::caches::Caches;
@@ -28,30 +25,18 @@ use crate::modify::Modifier;
 use crate::provision::{Deleter, ProvisionOptions, Provisioner};
 use crate::queue::WorkQueue;
 use crate::resize::Resizer;
+use crate::service;
 use crate::snapshot::{Binder, Snapshotter};
-
-/// How long calls of the driver may take to end once the controller is to end. The Lease is given
-/// back after them.
-const FAREWELL: Duration = Duration::from_secs(20);
-/// A new random UUID with each reading.
-const RANDOM_UUID: &str = "/proc/sys/kernel/random/uuid";
 
 /// Runs until SIGTERM, SIGINT or the loss of the Lease.
 ///
 /// # Errors
 /// [`ControllerError`].
 pub(crate) fn run(arguments: ControllerArguments) -> Result<(), ControllerError> {
-    let telemetry = Telemetry::begin(arguments.log_format, &arguments.log_level, None, "")?;
-    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let threads = threads.map_err(ControllerError::Runtime)?;
-    let outcome = threads.block_on(control(arguments));
-    threads.shutdown_background();
-    telemetry.end();
-    outcome
+    service::serve(arguments.log_format, &arguments.log_level.clone(), |stop| control(arguments, stop))
 }
 
-async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> {
-    let stop = stopped_by_signal()?;
+async fn control(arguments: ControllerArguments, stop: CancellationToken) -> Result<(), ControllerError> {
     let metrics = Arc::<Metrics>::default();
     if let Some(address) = arguments.metrics_listen {
         // Until the end, so that the last calls are counted, too.
@@ -157,25 +142,7 @@ async fn control(arguments: ControllerArguments) -> Result<(), ControllerError> 
             snapshots,
         );
     };
-    let released = CancellationToken::new();
-    let ending = async {
-        let late = async {
-            stop.cancelled().await;
-            tokio::time::sleep(FAREWELL).await;
-        };
-        tokio::select! {
-            () = working => {
-                released.cancel();
-                std::future::pending().await
-            }
-            // What the driver still does is done by the next leader again: the Lease must expire.
-            () = late => warn!("calls of the driver did not end in time; the Lease is not given back"),
-        }
-    };
-    tokio::select! {
-        kept = election.keep(held, &mut requests, released.clone()) => Ok(kept?),
-        () = ending => Ok(()),
-    }
+    service::lead(&election, held, &mut requests, &stop, working).await
 }
 
 /// Attaches again what the driver has lost, until `stop` is cancelled.
@@ -220,28 +187,11 @@ async fn begin(arguments: &ControllerArguments, metrics: &Metrics) -> Result<Beg
         return Err(ControllerError::Watch);
     }
     DriverObject::check(&driver, &caches)?;
-    // Containers of one machine have the same host name and the same process id.
-    let unique = std::fs::read_to_string(RANDOM_UUID).map_err(ControllerError::Random)?;
-    let identity = format!("{}_{}", volhost_config::host_name()?, unique.trim());
     // Objects' names have no capitals.
     let lease = format!("volhost-controller-{}", driver.name().to_ascii_lowercase());
     let HumanDuration(duration) = arguments.lease_duration;
-    info!(driver = driver.name(), identity, lease, namespace, "waiting for the Lease");
-    let election = Election::new(client.clone(), &namespace, lease, identity, duration);
+    let election = service::candidate(client.clone(), &namespace, lease, duration)?;
     Ok(Begun { client, driver, caches, queues, election, namespace })
-}
-
-fn stopped_by_signal() -> Result<CancellationToken, ControllerError> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(ControllerError::Runtime)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(ControllerError::Runtime)?;
-    let stop = CancellationToken::new();
-    let stopped = stop.clone();
-    tokio::spawn(async move {
-        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-        info!("the controller ends");
-        stopped.cancel();
-    });
-    Ok(stop)
 }
 
 /// The ends of volumes: what the driver deletes, and what was attached.
