@@ -10,7 +10,7 @@ crates = $(if $(wildcard $(1)/*/Cargo.toml),$(shell awk -F'"' '/^name *=/ && !se
 
 # Everything one command needs is built by one call of cargo: asked for one package alone, it gives the dependencies the features of that one,
 # and compiles them once more for the next.
-BUILD := -p volhost -p volhostd -p volhost-controller -p volhost-plugin-build
+BUILD := -p volhost -p volhostd -p volhost-controller -p volhost-kubectl -p volhost-plugin-build
 
 # Cargo's profile: `make install PROFILE=dev` installs what `make build` builds.
 PROFILE := dev
@@ -30,7 +30,7 @@ setup: ## install what is missing on this machine (Debian packages, the wasm tar
 binaries: setup
 	cargo build --profile $(PROFILE) $(BUILD)
 
-build: binaries ## build the programs: target/debug/volhost, volhostd and volhost-controller
+build: binaries ## build the programs: target/debug/volhost, volhostd, volhost-controller and kubectl-volhost
 
 # Where `make install` installs: DESTDIR is the root of the machine.
 DESTDIR ?=

@@ -71,7 +71,7 @@ cp deploy/package/copyright "$doc/copyright"
 mkdir "$work/debian" "$root/DEBIAN"
 printf 'Source: volhost\n\nPackage: volhost\nArchitecture: any\n' >"$work/debian/control"
 # It warns of what only a whole source package has.
-depends=$(cd "$work" && dpkg-shlibdeps -O -e root/usr/bin/volhost -e root/usr/bin/volhostd -e root/usr/bin/volhost-controller 2>"$work/shlibdeps" |
+depends=$(cd "$work" && dpkg-shlibdeps -O -e root/usr/bin/volhost -e root/usr/bin/volhostd -e root/usr/bin/volhost-controller -e root/usr/bin/kubectl-volhost 2>"$work/shlibdeps" |
     sed -n 's/^shlibs:Depends=//p') || true
 [ -n "$depends" ] || { cat "$work/shlibdeps" >&2; fail "dpkg-shlibdeps does not say which libraries the programs need"; }
 sed -e "s/@VERSION@/$version/" -e "s/@ARCHITECTURE@/$architecture/" -e "s/@DEPENDS@/$depends/" \

@@ -77,7 +77,8 @@ done
 rm -rf "$work/root/var/lib/apt" "$work/root/var/cache" "$work/root/var/log" "$work/root/dev"
 mkdir -p "$work/root/dev" "$work/root/proc" "$work/root/sys" "$work/root/run" "$work/root/var/log" "$work/root/var/cache"
 deploy/install.sh --from "$from" --destdir "$work/root"
-rm -rf "$work/root/usr/local/share"
+# Nor does kubectl run there.
+rm -rf "$work/root/usr/local/share" "$work/root/usr/local/bin/kubectl-volhost"
 
 SOURCE_DATE_EPOCH=$epoch deploy/oci-archive.sh "$work/root" "$out/volhost-image.tar" "volhost:$version" \
     '{"Entrypoint": ["/usr/local/bin/volhostd"], "Env": ["PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]}' $level

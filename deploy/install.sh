@@ -47,7 +47,7 @@ cd "$(dirname "$0")/.."
 
 # Cargo's target folder is above that of the profile; plugins are always in the checkout's.
 list=$(dirname "$from")/shipped-plugins.sha256
-for needed in "$from/volhost" "$from/volhostd" "$from/volhost-controller"; do
+for needed in "$from/volhost" "$from/volhostd" "$from/volhost-controller" "$from/kubectl-volhost"; do
     [ -f "$needed" ] || fail "$needed is not built; run make install, or give its folder with --from"
 done
 [ -f "$list" ] || fail "$list, the list of the plugins, is missing; run make plugins"
@@ -83,7 +83,7 @@ put_text() { # FILE PLACE
     chmod 0644 "$destdir$2"
 }
 
-for program in volhost volhostd volhost-controller; do
+for program in volhost volhostd volhost-controller kubectl-volhost; do
     put 0755 "$from/$program" "$prefix/bin/$program"
     "${STRIP:-strip}" --strip-unneeded --remove-section=.comment --remove-section=.note "$destdir$prefix/bin/$program"
 done
@@ -126,6 +126,7 @@ case $prefix in
 esac
 
 "$from/volhost" man --dir "$made/man"
+"$from/kubectl-volhost" man >"$made/man/kubectl-volhost.1"
 for page in "$made"/man/*.1; do
     gzip -9n "$page"
     put 0644 "$page.gz" "$prefix/share/man/man1/$(basename "$page").gz"

@@ -12,7 +12,7 @@ use volhost_volume_ops::layout;
 use super::answer::is_yes;
 use super::error::CliError;
 use super::output::Output;
-use super::table::{Cell, Colour, Table};
+use volhost_table::{Cell, Colour, Table};
 
 /// `adopt`.
 #[derive(Debug, Args)]

@@ -8,9 +8,9 @@ use volhost_model::view::{
 use super::format::{age, size, took, until};
 use super::list::View;
 use super::reason;
-use super::table::{Cell, Colour};
 use super::usage::{trouble, used};
 use volhost_api::pb::Kind;
+use volhost_table::{Cell, Colour};
 
 /// Characters of a digest that distinguish plugins.
 const SHORT_DIGEST: usize = 12;

@@ -13,8 +13,8 @@ use super::line_edits::unified;
 use super::manifest_file::{files_of, named, read};
 use super::output::Output;
 use super::structured;
-use super::table::Colour;
 use volhost_api::pb;
+use volhost_table::Colour;
 
 /// The name of an object that does not exist.
 const NOTHING: &str = "/dev/null";

@@ -8,7 +8,7 @@
 //! | [`error`] | failures and their exit codes |
 //! | [`serve`] | `run`, `csi-serve`, `controller`, `csi-probe`, `node-agent`: becomes `volhostd` or `volhost-controller` |
 //! | [`list`] | objects as the API streams them, by kind |
-//! | [`columns`], [`table`], [`text`], [`format`] | what is printed |
+//! | [`columns`], [`text`], [`format`] | what is printed |
 //! | [`reason`] | why something is not as it should be, in a word |
 //! | [`line_edits`] | the lines in which two texts differ |
 //! | [`manifest_file`], [`names`], [`answer`] | files, names and answers as users write them |
@@ -54,7 +54,6 @@ mod replay;
 mod serve;
 mod status;
 mod structured;
-mod table;
 mod text;
 mod top;
 mod usage;

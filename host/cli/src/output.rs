@@ -6,7 +6,7 @@ use volhost_config::ColorChoice;
 use volhost_model::visible::{visible_lines, visible_unseen};
 
 use super::error::CliError;
-use super::table::Colour;
+use volhost_table::Colour;
 
 /// The program's output. Nothing here panics if the reader is gone.
 pub(super) struct Output {

@@ -3,8 +3,8 @@
 use super::columns;
 use super::format::{now_us, printable};
 use super::list::View;
-use super::table::{Cell, Table};
 use volhost_api::pb::Kind;
+use volhost_table::{Cell, Table};
 
 /// Where a field's value begins.
 const VALUE_COLUMN: usize = 14;

@@ -78,6 +78,23 @@ pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, Connecti
     Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(failed)
 }
 
+/// The configuration of kubectl's user: the file at this path; without one, those of KUBECONFIG or
+/// ~/.kube/config. `options` choose a context, a cluster or a user of it.
+///
+/// # Errors
+/// [`ConnectionError`].
+pub async fn configuration_of_user(
+    kubeconfig: Option<&Path>,
+    options: &KubeConfigOptions,
+) -> Result<Config, ConnectionError> {
+    let (path, file) = match kubeconfig {
+        Some(path) => (path.to_owned(), Kubeconfig::read_from(path)),
+        None => (std::env::var_os("KUBECONFIG").unwrap_or_else(|| "~/.kube/config".into()).into(), Kubeconfig::read()),
+    };
+    let failed = |source| ConnectionError::Kubeconfig { path: path.clone(), source };
+    Config::from_custom_kubeconfig(file.map_err(failed)?, options).await.map_err(failed)
+}
+
 /// Makes clients. `agent`: who asks, for the operator who reads the API server's log. Needs a
 /// tokio runtime. Nothing is sent before the first request.
 ///

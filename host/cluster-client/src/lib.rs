@@ -13,5 +13,5 @@ mod connection;
 mod events;
 pub mod quantity;
 
-pub use connection::{Connection, ConnectionError, configuration, connect};
+pub use connection::{Connection, ConnectionError, configuration, configuration_of_user, connect};
 pub use events::{Events, shortened};

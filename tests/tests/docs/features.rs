@@ -55,7 +55,16 @@ const NOT_IN_THE_DAEMON: [&str; 13] = [
 
 #[test]
 fn the_tests_run_the_programs_that_users_build() {
-    let programs = ["--package", "volhost", "--package", "volhostd", "--package", "volhost-controller"];
+    let programs = [
+        "--package",
+        "volhost",
+        "--package",
+        "volhostd",
+        "--package",
+        "volhost-controller",
+        "--package",
+        "volhost-kubectl",
+    ];
     let built = features(&[&programs[..], &["--edges", "normal,no-proc-macro"]].concat());
     let tested = features(&["--workspace", "--edges", "normal,dev,no-proc-macro"]);
     assert!(built.keys().any(|package| package.starts_with("wasmtime ")), "the programs' libraries are listed");

@@ -34,12 +34,14 @@ fn everything_is_installed_below_the_prefix_and_a_configuration_is_kept() {
         ("bin/volhost", 0o755),
         ("bin/volhostd", 0o755),
         ("bin/volhost-controller", 0o755),
+        ("bin/kubectl-volhost", 0o755),
         ("lib/volhost/plugins/empty-dir.wasm", 0o644),
         ("lib/volhost/shipped-plugins.sha256", 0o644),
         ("lib/systemd/system/volhost-docker.service", 0o644),
         ("lib/systemd/system/volhost-node-agent.service", 0o644),
         ("lib/systemd/system/volhost-volume@.service", 0o644),
         ("share/man/man1/volhost-get.1.gz", 0o644),
+        ("share/man/man1/kubectl-volhost.1.gz", 0o644),
         ("share/volhost/grafana/volhost.json", 0o644),
         ("share/volhost/prometheus/volhost.rules.yml", 0o644),
         ("share/volhost/schema/volhost.io-v1.json", 0o644),
@@ -70,7 +72,7 @@ fn plugins_that_the_list_does_not_name_are_not_installed() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("target");
     fs::create_dir_all(target.join("debug")).unwrap();
-    for program in ["volhost", "volhostd", "volhost-controller"] {
+    for program in ["volhost", "volhostd", "volhost-controller", "kubectl-volhost"] {
         std::os::unix::fs::symlink(built().join(program), target.join("debug").join(program)).unwrap();
     }
     let root = folder.path().join("root");

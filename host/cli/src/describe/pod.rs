@@ -8,10 +8,10 @@ use super::super::client::{ANSWER_TIME, Client, within};
 use super::super::error::CliError;
 use super::super::format::{age, took};
 use super::super::list::{self, Query, View};
-use super::super::table::Cell;
 use super::super::text::Text;
 use super::volume;
 use volhost_api::pb;
+use volhost_table::Cell;
 
 /// Everything: state, errors, volumes with their last failures and next tries, mounts, operations,
 /// events.

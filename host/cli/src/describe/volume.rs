@@ -6,9 +6,9 @@ use volhost_model::view::{ContainerMountView, UsageView, VolumeView};
 use super::super::columns::state;
 use super::super::format::{age, printable, size, took, until};
 use super::super::list::View;
-use super::super::table::Cell;
 use super::super::text::Text;
 use super::super::usage;
+use volhost_table::Cell;
 
 /// One use by a container, as a row.
 fn container_mount(mount: &ContainerMountView) -> Vec<Cell> {

@@ -35,11 +35,11 @@ use super::error::CliError;
 use super::format::printable;
 use super::output::Output;
 use super::structured;
-use super::table::Colour;
 use check::{Checks, Outcome};
 use daemon::DaemonFacts;
 use needs::Needs;
 use subject::Subject;
+use volhost_table::Colour;
 
 /// The width of the first two columns.
 const OUTCOME_WIDTH: usize = 9;

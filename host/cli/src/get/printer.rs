@@ -13,9 +13,9 @@ use crate::format::now_us;
 use crate::list::{ListStream, View};
 use crate::output::Output;
 use crate::structured;
-use crate::table::{Cell, Table};
 use volhost_api::pb::Kind;
 use volhost_api::pb::watch_update::Type;
+use volhost_table::{Cell, Table};
 
 /// What custom columns show for a field that does not exist.
 const NONE: &str = "<none>";

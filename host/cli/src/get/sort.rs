@@ -9,8 +9,8 @@ use super::object::object;
 use crate::columns;
 use crate::error::CliError;
 use crate::list::View;
-use crate::table::Cell;
 use volhost_api::pb::Kind;
+use volhost_table::Cell;
 
 /// What a list is sorted by.
 #[derive(Debug, Clone, PartialEq)]

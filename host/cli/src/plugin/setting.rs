@@ -3,7 +3,7 @@
 use serde::Serialize;
 use volhost_runtime::{DeclaredSetting, SettingValue};
 
-use crate::table::{Cell, Table};
+use volhost_table::{Cell, Table};
 
 /// A setting of a plugin, and the value that the configuration gives it.
 #[derive(Debug, Serialize)]

@@ -7,9 +7,9 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Borders, Paragraph, Row, Table};
 
 use super::super::arguments::TopSort;
-use super::super::table::{Cell, Colour};
 use super::board::Board;
 use super::rows;
+use volhost_table::{Cell, Colour};
 
 /// Lines of a list that has nothing in it: its border, its title and one row.
 const EMPTY_LINES: u16 = 3;

@@ -22,8 +22,8 @@ use super::client::Client;
 use super::error::CliError;
 use super::format::now_us;
 use super::output::Output;
-use super::table::Table;
 use board::Board;
+use volhost_table::Table;
 
 /// Shows the node until `q` is pressed; once, in plain text, if requested or without a terminal.
 pub(super) async fn run(arguments: &TopArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {

@@ -6,9 +6,9 @@ use volhost_model::view::OperationView;
 
 use super::super::columns::state;
 use super::super::format::{age, size, took, until};
-use super::super::table::{Cell, Colour};
 use super::super::usage;
 use super::board::Board;
+use volhost_table::{Cell, Colour};
 
 /// From this percentage on a volume is shown as nearly full.
 const NEARLY_FULL: u64 = 90;

@@ -5,7 +5,7 @@ use crate::arguments::{Format, SearchArguments};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::structured;
-use crate::table::{Cell, Table};
+use volhost_table::{Cell, Table};
 
 /// Prints the plugins that have all words.
 pub(in super::super) fn run(arguments: &SearchArguments, output: &mut Output) -> Result<(), CliError> {

@@ -1,14 +1,15 @@
 //! Tables as kubectl prints them: columns as wide as their widest cell, three spaces between, no
 //! lines.
+#![forbid(unsafe_code)]
 
-use super::format::printable;
+use volhost_model::visible::visible_line;
 
 /// The space between columns.
 const GAP: &str = "   ";
 
 /// A cell's colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Colour {
+pub enum Colour {
     /// As it should be.
     Green,
     /// On its way.
@@ -19,7 +20,7 @@ pub(super) enum Colour {
 
 impl Colour {
     /// The text in this colour, if colour is wanted.
-    pub(super) fn paint(self, text: &str, wanted: bool) -> String {
+    pub fn paint(self, text: &str, wanted: bool) -> String {
         let code = match self {
             Self::Green => 32,
             Self::Yellow => 33,
@@ -31,7 +32,7 @@ impl Colour {
 
 /// A cell. Empty text is shown as `-`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Cell {
+pub struct Cell {
     text: String,
     colour: Option<Colour>,
     /// What it is sorted by, if not by its text.
@@ -41,45 +42,45 @@ pub(super) struct Cell {
 impl Cell {
     /// A cell without colour. What a plugin or a manifest wrote stays on its line and cannot steer
     /// the terminal.
-    pub(super) fn new(text: impl AsRef<str>) -> Self {
-        let text = printable(text.as_ref());
+    pub fn new(text: impl AsRef<str>) -> Self {
+        let text = visible_line(text.as_ref()).into_owned();
         Self { text: if text.is_empty() { "-".to_owned() } else { text }, colour: None, order: None }
     }
 
     /// A cell in this colour.
-    pub(super) fn coloured(text: impl AsRef<str>, colour: Option<Colour>) -> Self {
+    pub fn coloured(text: impl AsRef<str>, colour: Option<Colour>) -> Self {
         Self { colour, ..Self::new(text) }
     }
 
     /// Sorted by this number, which the text shows in short; by the text without one.
-    pub(super) fn ordered(self, order: impl Into<Option<u64>>) -> Self {
+    pub fn ordered(self, order: impl Into<Option<u64>>) -> Self {
         Self { order: order.into(), ..self }
     }
 
     /// What it is sorted by, if not by its text.
-    pub(super) const fn order(&self) -> Option<u64> {
+    pub const fn order(&self) -> Option<u64> {
         self.order
     }
 
     /// Its text.
-    pub(super) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 
     /// Its colour.
-    pub(super) const fn colour(&self) -> Option<Colour> {
+    pub const fn colour(&self) -> Option<Colour> {
         self.colour
     }
 
     /// Its width in characters.
-    pub(super) fn width(&self) -> usize {
+    pub fn width(&self) -> usize {
         self.text.chars().count()
     }
 }
 
 /// The shape of a table: its columns' names and how wide they have become.
 #[derive(Debug)]
-pub(super) struct Table {
+pub struct Table {
     header: Vec<Cell>,
     widths: Vec<usize>,
     colour: bool,
@@ -88,19 +89,19 @@ pub(super) struct Table {
 
 impl Table {
     /// A table with these columns.
-    pub(super) fn new(columns: &[&str], colour: bool) -> Self {
+    pub fn new(columns: &[&str], colour: bool) -> Self {
         let header: Vec<Cell> = columns.iter().map(Cell::new).collect();
         Self { widths: header.iter().map(Cell::width).collect(), header, colour, begun: false }
     }
 
     /// Leaves the columns' names out: they take no part in the columns' widths.
-    pub(super) fn without_header(self) -> Self {
+    pub fn without_header(self) -> Self {
         Self { widths: vec![0; self.widths.len()], begun: true, ..self }
     }
 
     /// The text of these rows, after the header the first time. Columns grow and never shrink, so
     /// that later rows stay below earlier ones.
-    pub(super) fn rows(&mut self, rows: &[Vec<Cell>]) -> String {
+    pub fn rows(&mut self, rows: &[Vec<Cell>]) -> String {
         for row in rows {
             for (width, cell) in self.widths.iter_mut().zip(row) {
                 *width = (*width).max(cell.width());
