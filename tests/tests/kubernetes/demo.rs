@@ -2,19 +2,10 @@
 
 use std::process::{Command, Stdio};
 
-use volhost_tests::artifacts::{self, workspace};
+use volhost_tests::artifacts;
 use volhost_tests::cluster::Cluster;
 
-/// Makes the image of the programs under test. Returns the path of the archive.
-fn image() -> String {
-    let built = artifacts::volhost();
-    let from = built.parent().unwrap();
-    let mut command = Command::new(workspace().join("deploy/image.sh"));
-    let out = from.parent().unwrap().join("image");
-    let output = command.arg("--fast").arg("--from").arg(from).arg("--out").arg(&out).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
+use crate::image::image;
 
 #[test]
 fn the_demonstration_shows_a_volume_that_outlives_its_driver_and_leaves_nothing() {

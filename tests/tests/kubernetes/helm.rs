@@ -1,0 +1,180 @@
+//! The chart `deploy/helm/volhost-csi`, by the real helm.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use volhost_tests::artifacts::workspace;
+use volhost_tests::cluster::{Cluster, IMAGE, NODE};
+use volhost_tests::wait::eventually;
+
+use crate::image::image;
+
+const RELEASE: &str = "disks";
+const DRIVER: &str = "disks.test";
+
+/// helm as an administrator of the cluster, or without one.
+fn helm(cluster: Option<&Cluster>, arguments: &[&str]) -> Result<String, String> {
+    let cache = std::env::var_os("VOLHOST_CI_CACHE").map(PathBuf::from);
+    let cache = cache.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache/volhost-ci"));
+    let program = cache.join("bin/helm-v3.18.6");
+    assert!(program.exists(), "helm is not built; run `deploy/setup.sh --tests`");
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program);
+    command.args(arguments).env("HOME", home.path()).stdin(Stdio::null());
+    if let Some(cluster) = cluster {
+        command.env("KUBECONFIG", cluster.kubeconfig());
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() { Ok(String::from_utf8_lossy(&output.stdout).into_owned()) } else { Err(said) }
+}
+
+fn chart() -> String {
+    workspace().join("deploy/helm/volhost-csi").display().to_string()
+}
+
+/// The objects of a manifest, by kind and name.
+fn objects(manifest: &str) -> BTreeMap<(String, String), Value> {
+    let objects = manifest.split("\n---").filter_map(|one| {
+        let one: Value = serde_saphyr::from_str(one.trim_start_matches("---")).unwrap();
+        let text = |field: &Value| field.as_str().unwrap().to_owned();
+        one.is_object().then(|| ((text(&one["kind"]), text(&one["metadata"]["name"])), one))
+    });
+    objects.collect()
+}
+
+#[test]
+fn the_chart_makes_what_the_manifests_have() {
+    let (chart, cluster) = (chart(), Cluster::shared());
+    helm(None, &["lint", "--strict", &chart]).unwrap();
+    let template = |more: &[&str]| {
+        helm(None, &[&["template", "volhost-csi", &chart, "--namespace", "volhost-csi"], more].concat()).unwrap()
+    };
+    let folder = |name: &str| {
+        let folder = workspace().join("deploy").join(name).display().to_string();
+        objects(&cluster.kubectl(&["kustomize", &folder]))
+    };
+
+    let mut manifests = folder("csi");
+    // helm is given the namespace.
+    manifests.remove(&("Namespace".to_owned(), "volhost-csi".to_owned())).unwrap();
+    assert_eq!(objects(&template(&[])), manifests);
+
+    let monitored = objects(&template(&["--set", "podMonitor=true,prometheusRule=true"]));
+    let mut more = folder("csi-monitoring");
+    let rules = std::fs::read_to_string(workspace().join("deploy/prometheus/volhost.rules.yml")).unwrap();
+    let rules: Value = serde_saphyr::from_str(&rules).unwrap();
+    more.insert(
+        ("PrometheusRule".to_owned(), "volhost-csi".to_owned()),
+        json!({
+            "apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule",
+            "metadata": { "name": "volhost-csi", "namespace": "volhost-csi" }, "spec": rules,
+        }),
+    );
+    for (name, object) in more {
+        assert_eq!(monitored[&name], object);
+    }
+}
+
+#[test]
+fn values_that_the_chart_does_not_know_are_refused_by_name() {
+    for (set, words) in [
+        ("driver.plugn=x", "additional properties 'plugn' not allowed"),
+        ("driver.plugin=loop.wasm", "at '/driver/plugin'"),
+        ("node.metricsPort=70000", "at '/node/metricsPort'"),
+        ("controller.secrets={nameless}", "at '/controller/secrets/0'"),
+        ("driver.folders[0].name=state,driver.folders[0].path=/x", "at '/driver/folders/0/name'"),
+        ("storageClasses[0].name=a,storageClasses[0].reclaimPolicy=Recycle", "at '/storageClasses/0/reclaimPolicy'"),
+    ] {
+        let refused = helm(None, &["template", "a", &chart(), "--set", set]).unwrap_err();
+        assert!(refused.contains(words), "{set}: {refused}");
+    }
+}
+
+#[test]
+fn a_release_is_installed_upgraded_under_a_pod_and_removed() {
+    let cluster = Cluster::shared();
+    cluster.load_image(&image());
+    cluster.kubectl(&["create", "namespace", RELEASE]);
+    cluster.kubectl(&["label", "node", NODE, "volhost.io/disks=true"]);
+    let folder = cluster.node().folder().join("helm");
+    let below = |name: &str| folder.join(name).display().to_string();
+    let apiserver = cluster.kubectl(&["config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"]);
+    let port = apiserver.rsplit(':').next().unwrap().to_owned();
+    // This cluster has no network for pods, and other drivers.
+    let values = json!({
+        "driver": {
+            "name": DRIVER,
+            "topologyKey": "volhost.io/disks-node",
+            "folders": [{ "name": "images", "path": below("images"), "mountPath": "/var/lib/volhost-loop" }],
+        },
+        "node": {
+            "selector": { "volhost.io/loop": null, "volhost.io/disks": "true" },
+            "kubeletFolder": cluster.kubelet(),
+            "stateFolder": below("node"),
+            "metricsPort": 19812,
+        },
+        "controller": { "stateFolder": below("controller"), "metricsPort": 19811 },
+        "hostNetwork": true,
+        "env": [
+            { "name": "KUBERNETES_SERVICE_HOST", "value": NODE },
+            { "name": "KUBERNETES_SERVICE_PORT", "value": port },
+        ],
+        "storageClasses": [{ "name": RELEASE, "fsType": "ext4" }],
+    });
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), values.to_string()).unwrap();
+    let file = file.path().display().to_string();
+    let release = |verb: &[&str], more: &[&str]| {
+        let own = [RELEASE, &chart(), "--namespace", RELEASE, "--values", &file, "--wait", "--timeout", "180s"];
+        helm(Some(&cluster), &[verb, &own, more].concat())
+            .unwrap_or_else(|error| panic!("{error}\n{}", cluster.kubectl(&["-n", RELEASE, "describe", "pods"])))
+    };
+
+    let notes = release(&["install"], &[]);
+    assert!(notes.contains("kubectl label node NODE volhost.io/disks=true"), "{notes}");
+    cluster.apply(&format!(
+        "apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{ name: disks-claim }}
+spec: {{ accessModes: [ReadWriteOnce], storageClassName: {RELEASE}, resources: {{ requests: {{ storage: 16Mi }} }} }}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{ name: disks-pod }}
+spec:
+  hostNetwork: true
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: main
+      image: {IMAGE}
+      imagePullPolicy: Never
+      command: [sh, -c, 'echo kept >/data/file && exec sleep inf']
+      volumeMounts: [{{ name: data, mountPath: /data }}]
+  volumes: [{{ name: data, persistentVolumeClaim: {{ claimName: disks-claim }} }}]
+"
+    ));
+    cluster.wait_running("disks-pod");
+
+    release(&["upgrade"], &["--set", "driver.maxVolumesPerNode=5"]);
+    // There is none while the driver registers anew.
+    let limit = || {
+        let node: Value = serde_json::from_str(&cluster.kubectl(&["get", "csinode", NODE, "-o", "json"])).unwrap();
+        let drivers = node["spec"]["drivers"].as_array().cloned().unwrap_or_default();
+        drivers.iter().find(|driver| driver["name"] == DRIVER).map(|driver| driver["allocatable"]["count"].clone())
+    };
+    assert!(eventually(|| limit() == Some(json!(5))), "{:?}", limit());
+    assert_eq!(cluster.kubectl(&["exec", "disks-pod", "--", "cat", "/data/file"]).trim(), "kept");
+
+    cluster.kubectl(&["delete", "pod/disks-pod", "pvc/disks-claim", "--timeout=180s"]);
+    let volumes = || cluster.kubectl(&["get", "pv", "-o", "jsonpath={.items[*].spec.csi.driver}"]);
+    assert!(eventually(|| !volumes().contains(DRIVER)), "{}", volumes());
+    helm(Some(&cluster), &["uninstall", RELEASE, "--namespace", RELEASE, "--wait", "--timeout", "180s"]).unwrap();
+    cluster.kubectl(&["delete", "csidriver", DRIVER]);
+    cluster.kubectl(&["delete", "namespace", RELEASE, "--timeout=180s"]);
+    let left = cluster.kubectl(&["get", "clusterroles,clusterrolebindings,storageclasses", "-o", "name"]);
+    assert!(!left.contains(RELEASE), "{left}");
+    assert_eq!(std::fs::read_dir(folder.join("images")).unwrap().count(), 0);
+}
