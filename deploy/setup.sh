@@ -65,6 +65,8 @@ if [ $TESTS = yes ]; then
     needs_file /usr/lib/python3/dist-packages/jsonschema/__init__.py python3-jsonschema
     needs_file /usr/sbin/sshd openssh-server
     needs_file /usr/lib/openssh/sftp-server openssh-sftp-server
+    # Another time of day for a program.
+    needs_command faketime faketime
     # Engines of containers. The client alone may be another package's.
     needs_command dockerd docker.io
     needs_command iptables iptables

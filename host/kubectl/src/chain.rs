@@ -95,18 +95,27 @@ pub(crate) async fn claim(cluster: &Cluster, namespace: &str, name: &str, node: 
         None => Vec::new(),
     };
     let driver = match served {
-        Some((driver, handle)) => Some(driver_of(cluster, driver, Some((&handle, volume.as_ref())), node).await),
+        Some((driver, handle)) => {
+            let name = volume.as_ref().map(|(name, _)| name.as_str()).unwrap_or_default();
+            Some(driver_of(cluster, driver, Some(NamedVolume { handle: &handle, name }), node).await)
+        }
         None => None,
     };
     let events = events(cluster, namespace, "PersistentVolumeClaim", name).await;
     ClaimChain { name: name.to_owned(), claim, events, class, leases, volume, driver }
 }
 
+/// A volume of a driver: the driver's name for it, and that of its PersistentVolume.
+pub(crate) struct NamedVolume<'a> {
+    handle: &'a str,
+    name: &'a str,
+}
+
 /// A driver on a pod's node.
 pub(crate) async fn driver_of(
     cluster: &Cluster,
     name: String,
-    volume: Option<(&str, Option<&(String, Read<PersistentVolume>)>)>,
+    volume: Option<NamedVolume<'_>>,
     node: Option<&str>,
 ) -> DriverChain {
     let object = cluster.read::<CSIDriver>(&name).await;
@@ -116,14 +125,14 @@ pub(crate) async fn driver_of(
     };
     let mut attachment = None;
     let mut elsewhere = Vec::new();
-    if let (Some((handle, volume)), Some(node), true) = (volume, node, is_attached(&object)) {
-        let own = cluster.read::<VolumeAttachment>(&attachment_name(handle, &name, node)).await;
+    if let (Some(volume), Some(node), true) = (volume, node, is_attached(&object)) {
+        let own = cluster.read::<VolumeAttachment>(&attachment_name(volume.handle, &name, node)).await;
         let is_ready = own.found().and_then(|own| own.status.as_ref()).is_some_and(|status| status.attached);
-        if let Some((volume, _)) = volume.filter(|_| !is_ready) {
+        if !is_ready {
             // Whoever may not list them learns less.
             let all: Vec<VolumeAttachment> = cluster.list().await.unwrap_or_default();
             elsewhere.extend(all.into_iter().filter(|one| {
-                one.spec.node_name != node && one.spec.source.persistent_volume_name.as_deref() == Some(volume)
+                one.spec.node_name != node && one.spec.source.persistent_volume_name.as_deref() == Some(volume.name)
             }));
         }
         attachment = Some(own);

@@ -1,14 +1,14 @@
 //! `volhost node-agent`: a node of a cluster whose volumes volhost mounts, without a kubelet.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use serde_json::Value;
 use volhost_tests::Node;
 use volhost_tests::artifacts;
-use volhost_tests::cluster::Cluster;
+use volhost_tests::cluster::{Cluster, NODE};
 use volhost_tests::csi_serve::CsiServe;
 use volhost_tests::loop_devices::LoopDevices;
 use volhost_tests::wait::eventually;
@@ -28,6 +28,8 @@ pub(crate) struct AgentNode {
     name: &'static str,
     kubeconfig: PathBuf,
     agent: Option<Child>,
+    /// Whether the Node object is of this test alone.
+    own: bool,
 }
 
 impl AgentNode {
@@ -49,13 +51,36 @@ impl AgentNode {
         started
     }
 
+    /// The same as [`AgentNode::start_as_one`] beside the cluster's kubelet, on its node.
+    pub(crate) fn start_beside_kubelet(options: &[&str]) -> Self {
+        let mut started = Self::prepare_on(NODE, &[]);
+        started.own = false;
+        let kubeconfig = started.kubeconfig.display().to_string();
+        started.node.add_arguments(&["--kubernetes", "--kubeconfig", &kubeconfig]);
+        started.node.add_arguments(options);
+        started.node.start();
+        started
+    }
+
     fn prepare(name: &'static str) -> Self {
-        let cluster = Cluster::shared();
-        deploy(&cluster, "node-agent", &[]);
-        cluster.apply(&format!(
+        Self::prepare_with(name, &[])
+    }
+
+    /// A node of its own, not started, whose daemon has these variables in its environment.
+    fn prepare_with(name: &'static str, variables: &[(&str, &str)]) -> Self {
+        Cluster::shared().apply(&format!(
             "{{ apiVersion: v1, kind: Node, metadata: {{ name: {name}, labels: {{ zone: of-{name} }} }} }}"
         ));
+        Self::prepare_on(name, variables)
+    }
+
+    fn prepare_on(name: &'static str, variables: &[(&str, &str)]) -> Self {
+        let cluster = Cluster::shared();
+        deploy(&cluster, "node-agent", &[]);
         let mut builder = Node::builder().name(name);
+        for (variable, value) in variables {
+            builder = builder.variable(variable, Path::new(value));
+        }
         for plugin in ["config-map", "csi", "secret", "projected"] {
             builder = builder.plugin(artifacts::plugin(plugin));
         }
@@ -70,7 +95,7 @@ impl AgentNode {
         let proxy = Proxy::start(port);
         *server = format!("https://127.0.0.1:{}", proxy.port()).into();
         fs::write(&kubeconfig, config.to_string()).unwrap();
-        Self { cluster, node, proxy, name, kubeconfig, agent: None }
+        Self { cluster, node, proxy, name, kubeconfig, agent: None, own: true }
     }
 
     fn start_agent(&mut self) {
@@ -87,12 +112,18 @@ impl AgentNode {
         self.agent = Some(agent.unwrap());
     }
 
-    /// Starts the agent again, with an API server that the test can make answer badly.
-    fn reach_the_api_server_by_faults(&mut self) -> Faults {
+    /// An API server that the test can make answer badly, for the next agent. It speaks no TLS.
+    fn faults(&self) -> Faults {
         let faults = Faults::start(&self.kubeconfig);
         let mut config: Value = serde_json::from_str(&fs::read_to_string(&self.kubeconfig).unwrap()).unwrap();
         config["clusters"][0]["cluster"] = serde_json::json!({ "server": faults.url() });
         fs::write(&self.kubeconfig, config.to_string()).unwrap();
+        faults
+    }
+
+    /// Starts the agent again, with an API server that the test can make answer badly.
+    fn reach_the_api_server_by_faults(&mut self) -> Faults {
+        let faults = self.faults();
         self.kill_agent();
         self.start_agent();
         faults
@@ -145,7 +176,7 @@ spec:
         self.node.path(&self.node.root().join("pods").join(uid).join("volumes").join(plugin).join(path))
     }
 
-    pub(crate) fn assert_content(&self, file: &std::path::Path, content: &str) {
+    pub(crate) fn assert_content(&self, file: &Path, content: &str) {
         let read = || fs::read_to_string(file).unwrap_or_else(|error| error.to_string());
         assert!(
             eventually(|| read() == content),
@@ -175,7 +206,9 @@ impl Drop for AgentNode {
             let _ = agent.kill();
             let _ = agent.wait();
         }
-        let _ = self.cluster.try_kubectl(&["delete", "node", self.name, "--wait=false"]);
+        if self.own {
+            let _ = self.cluster.try_kubectl(&["delete", "node", self.name, "--wait=false"]);
+        }
     }
 }
 
@@ -509,4 +542,71 @@ fn more_objects_than_one_connection_has_watches_are_read() {
     node.delete_pod("agent-many");
     node.delete_pod("agent-first");
     node.assert_unmounted();
+}
+
+/// A node whose clock differs from the cluster's by this much, as `+26h`.
+fn serves_with_a_clock_that_is_wrong(by: &str, name: &'static str) {
+    const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+    assert!(Path::new(LIBRARY).exists(), "Debian's package faketime is missing; run `deploy/setup.sh --tests`");
+    let variables =
+        [("LD_PRELOAD", LIBRARY), ("FAKETIME", by), ("FAKETIME_DONT_FAKE_MONOTONIC", "1"), ("FAKETIME_NO_CACHE", "1")];
+    let mut node = AgentNode::prepare_with(name, &variables);
+    // Certificates are of the cluster's time, and TLS refuses them on such a node: without it the
+    // node's volumes can show whether they depend on the clock, too.
+    let faults = node.faults();
+    let kubeconfig = node.kubeconfig.display().to_string();
+    node.node.add_arguments(&["--kubernetes", "--kubeconfig", &kubeconfig]);
+    node.node.start();
+    let map = format!("{name}-map");
+    node.cluster.apply(&config_map(&map, "before"));
+    let uid = node.pod(
+        name,
+        &format!(
+            "[{{ name: vmap, configMap: {{ name: {map} }} }},
+    {{ name: vtoken, projected: {{ sources: [{{ serviceAccountToken: {{ path: token, expirationSeconds: 600 }} }}] }} }}]"
+        ),
+    );
+    let text = node.file(&uid, "kubernetes.io~configmap", "vmap/text");
+    node.assert_content(&text, "before");
+    let token = node.file(&uid, "kubernetes.io~projected", "vtoken/token");
+    assert!(eventually(|| token.exists()), "{}", node.node.log());
+    let is_good = |token: &Path| {
+        let token = fs::read_to_string(token).unwrap();
+        let review =
+            format!("{{ apiVersion: authentication.k8s.io/v1, kind: TokenReview, spec: {{ token: {token} }} }}");
+        let review = node.cluster.kubectl_with(&["create", "-o", "json", "-f", "-"], &review);
+        serde_json::from_str::<Value>(&review).unwrap()["status"]["authenticated"] == true
+    };
+    assert!(is_good(&token));
+
+    // What changes is seen, and a daemon that is started again goes on.
+    node.cluster.apply(&config_map(&map, "after"));
+    node.assert_content(&text, "after");
+    node.node.kill();
+    node.node.start();
+    node.cluster.apply(&config_map(&map, "again"));
+    node.assert_content(&text, "again");
+    assert!(is_good(&token));
+    // The pod has two tokens, and so has it again after the daemon's start: none is asked for over
+    // and over because it seems to have expired.
+    let agent = format!("({name})");
+    let asks = |request: &&Value| {
+        request["objectRef"]["subresource"] == "token"
+            && request["userAgent"].as_str().is_some_and(|program| program.ends_with(&agent))
+    };
+    let asked = node.cluster.requests().iter().filter(asks).count();
+    assert!((2..=4).contains(&asked), "{asked} requests for tokens\n{}", node.node.log());
+    node.delete_pod(name);
+    node.assert_unmounted();
+    drop(faults);
+}
+
+#[test]
+fn a_clock_that_is_a_day_behind_costs_no_mount() {
+    serves_with_a_clock_that_is_wrong("-26h", "agent-behind");
+}
+
+#[test]
+fn a_clock_that_is_a_day_ahead_costs_no_mount() {
+    serves_with_a_clock_that_is_wrong("+26h", "agent-ahead");
 }

@@ -3,8 +3,10 @@
 use std::fs;
 use std::process::Command;
 
+use volhost_tests::cluster::{IMAGE, NODE};
 use volhost_tests::wait::eventually;
 
+use crate::kit::{Driver, MIB};
 use crate::node_agent::{AgentNode, config_map};
 
 /// The process ids of the agents that the daemon has started, by its log.
@@ -96,4 +98,63 @@ fn pods_outside_of_the_scope_are_left_alone_and_one_that_leaves_it_keeps_its_vol
     }
     node.assert_unmounted();
     node.assert_permitted();
+}
+
+#[test]
+fn beside_a_kubelet_each_has_its_own_pods_and_leaves_the_others_alone() {
+    let driver = Driver::start("beside", &[]);
+    let cluster = &driver.cluster;
+    driver.image("beside-a", 16 * MIB);
+    driver.volume("beside-a", "");
+    driver.pod("beside-theirs", "beside-a", "volumeMounts: [{ name: data, mountPath: /data }]", "");
+    cluster.kubectl(&["exec", "beside-theirs", "--", "sh", "-c", "echo kept >/data/file"]);
+    let theirs = cluster.kubectl(&["get", "pod", "beside-theirs", "-o", "jsonpath={.metadata.uid}"]);
+    let mounts = || cluster.node().mount_ids_below(&cluster.kubelet().join("pods").join(&theirs));
+    let before = mounts();
+    assert!(!before.is_empty());
+
+    let mut node = AgentNode::start_beside_kubelet(&["--scope", "runtime-class:beside"]);
+    cluster.apply(&config_map("beside", "here"));
+    // No runtime of the kubelet's serves it: what runs the pod is somebody else's affair.
+    cluster.apply(&format!(
+        "apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {{ name: beside }}
+handler: not-the-kubelets
+---
+apiVersion: v1
+kind: Pod
+metadata: {{ name: beside-ours }}
+spec:
+  nodeName: {NODE}
+  runtimeClassName: beside
+  terminationGracePeriodSeconds: 0
+  containers: [{{ name: main, image: {IMAGE}, volumeMounts: [{{ name: vmap, mountPath: /map }}] }}]
+  volumes: [{{ name: vmap, configMap: {{ name: beside }} }}]
+"
+    ));
+    let ours = cluster.kubectl(&["get", "pod", "beside-ours", "-o", "jsonpath={.metadata.uid}"]);
+    let text = node.file(&ours, "kubernetes.io~configmap", "vmap/text");
+    node.assert_content(&text, "here");
+    let known = node.node.ok(&["get", "pods", "-A", "-o", "name"]);
+    assert!(known.contains("beside-ours") && !known.contains("beside-theirs"), "{known}");
+
+    // The daemon dies and comes back, and the other way round the kubelet.
+    node.node.kill();
+    node.node.start();
+    cluster.apply(&config_map("beside", "changed"));
+    node.assert_content(&text, "changed");
+    let registered = cluster.kubectl(&["get", "csinode", NODE, "-o", "jsonpath={.spec.drivers[*].name}"]);
+    assert!(registered.split_whitespace().any(|name| name == "beside.test"), "{registered}");
+    assert_eq!(mounts(), before, "the kubelet's mounts are as they were");
+    assert_eq!(cluster.kubectl(&["exec", "beside-theirs", "--", "cat", "/data/file"]).trim(), "kept");
+
+    node.delete_pod("beside-ours");
+    node.assert_unmounted();
+    assert_eq!(mounts(), before, "the kubelet's mounts are as they were");
+    node.assert_permitted();
+    drop(node);
+    cluster.kubectl(&["delete", "pod", "beside-theirs", "--timeout=180s"]);
+    cluster.kubectl(&["delete", "runtimeclass", "beside"]);
+    driver.assert_gone(&["beside-a"]);
 }
