@@ -86,6 +86,12 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> WorkQueue<K> {
         self.changed.notify_one();
     }
 
+    /// The object is to be tried at this time, too.
+    pub(crate) fn add_at(&self, key: K, at: Instant) {
+        self.lock().delayed.insert((at, key));
+        self.changed.notify_one();
+    }
+
     /// The objects of this queue that the predicate names are to be tried now.
     pub(crate) fn add_known(&self, predicate: impl Fn(&K) -> bool) {
         let mut state = self.lock();
@@ -273,6 +279,19 @@ mod tests {
         assert!(queue.lock().ready.is_empty());
         queue.finish("a", false);
         assert_eq!(queue.next().await, "a");
+    }
+
+    #[tokio::test]
+    async fn an_object_is_tried_at_its_times_too() {
+        let queue = WorkQueue::default();
+        let (now, later) = (Instant::now(), Instant::now() + LONGEST_DELAY);
+        queue.add_at("a", now);
+        queue.add_at("a", later);
+        queue.add_at("a", later);
+        assert_eq!(queue.next().await, "a");
+        queue.finish("a", false);
+        assert!(queue.lock().ready.is_empty());
+        assert_eq!(queue.lock().delayed, BTreeSet::from([(later, "a")]));
     }
 
     #[tokio::test]

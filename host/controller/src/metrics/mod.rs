@@ -22,7 +22,7 @@ use volhost_metrics_listener::driver_calls::DriverCalls;
 use volhost_metrics_listener::listener::MetricsBindError;
 use volhost_metrics_listener::registry::serve_registry;
 
-pub(crate) use work::QueueCounts;
+pub(crate) use work::{QueueCounts, register_queues};
 
 use crate::changes::Queues;
 
@@ -30,10 +30,13 @@ use crate::changes::Queues;
 #[derive(Debug)]
 pub(crate) struct Metrics {
     calls: Arc<DriverCalls>,
-    /// 1 for the Lease that this replica holds, 0 for one that it waits for.
-    leads: Family<LeaseLabels, Gauge>,
+    leads: Leads,
     queues: OnceLock<Queues>,
 }
+
+/// 1 for the Lease that this replica holds, 0 for one that it waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Leads(Family<LeaseLabels, Gauge>);
 
 /// A Lease, as client-go labels `leader_election_master_status`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -41,10 +44,23 @@ struct LeaseLabels {
     name: String,
 }
 
+impl Leads {
+    /// This replica waits for the Lease, or holds it.
+    pub(crate) fn set(&self, lease: &str, leads: bool) {
+        self.0.get_or_create(&LeaseLabels { name: lease.to_owned() }).set(leads.into());
+    }
+
+    /// Registers the figure.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let help = "1 if this replica holds the Lease and works";
+        registry.register("leader_election_master_status", help, self.0.clone());
+    }
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         let calls = Arc::new(DriverCalls::of_sidecar());
-        Self { calls, leads: Family::default(), queues: OnceLock::new() }
+        Self { calls, leads: Leads::default(), queues: OnceLock::new() }
     }
 }
 
@@ -75,15 +91,14 @@ impl Metrics {
 
     /// This replica waits for the Lease, or holds it.
     pub(crate) fn set_leads(&self, lease: &str, leads: bool) {
-        self.leads.get_or_create(&LeaseLabels { name: lease.to_owned() }).set(leads.into());
+        self.leads.set(lease, leads);
     }
 
     fn register(&self, registry: &mut Registry) {
-        let help = "1 if this replica holds the Lease and works";
-        registry.register("leader_election_master_status", help, self.leads.clone());
+        self.leads.register(registry);
         self.calls.register(registry);
         if let Some(queues) = self.queues.get() {
-            work::register(registry, &queues.counts());
+            register_queues(registry, &queues.counts());
         }
     }
 }

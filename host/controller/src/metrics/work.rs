@@ -28,7 +28,7 @@ struct QueueLabels {
 }
 
 /// Registers the figures of these queues, by their names.
-pub(super) fn register(registry: &mut Registry, queues: &[(&'static str, QueueCounts)]) {
+pub(crate) fn register_queues(registry: &mut Registry, queues: &[(&'static str, QueueCounts)]) {
     let (waiting, running, failing) = (gauges(), gauges(), gauges());
     let (attempts, failures) = (counters(), counters());
     for (name, counts) in queues {

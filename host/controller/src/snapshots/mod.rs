@@ -14,6 +14,7 @@ pub(crate) use group_objects::{
     GroupContentSpec, SnapshotInfo, VolumeGroupSnapshot, VolumeGroupSnapshotClass, VolumeGroupSnapshotContent,
 };
 pub(crate) use known::Known;
+pub(crate) use objects::resource;
 pub(crate) use objects::{
     ContentSpec, ContentStatus, DELETE, SnapshotStatus, StatusError, Unreadable, VolumeSnapshot, VolumeSnapshotClass,
     VolumeSnapshotContent,

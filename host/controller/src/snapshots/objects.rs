@@ -80,7 +80,7 @@ macro_rules! resource {
         }
     };
 }
-pub(super) use resource;
+pub(crate) use resource;
 
 resource!(VolumeSnapshot, "volumesnapshots", NamespaceResourceScope, SNAPSHOT_GROUP, VERSION);
 resource!(VolumeSnapshotContent, "volumesnapshotcontents", ClusterResourceScope, SNAPSHOT_GROUP, VERSION);
