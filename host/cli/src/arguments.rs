@@ -6,8 +6,8 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use volhost_config::{
-    ColorChoice, ControllerArguments, CsiProbeArguments, CsiServeArguments, NodeAgentArguments, RunArguments,
-    with_variables,
+    AttachDetachArguments, ColorChoice, ControllerArguments, CsiProbeArguments, CsiServeArguments, NodeAgentArguments,
+    RunArguments, with_variables,
 };
 use volhost_model::duration::HumanDuration;
 
@@ -66,6 +66,7 @@ Serve and extend:
   csi-serve      Serve a plugin as a CSI driver; needs no daemon
   csi-probe      Ask a CSI driver whether it is ready, as a liveness probe
   controller     Create, attach and grow a CSI driver's volumes in a Kubernetes cluster
+  attach-detach-controller  Attach the volumes of a cluster's pods to their nodes
   node-agent     Bring the pods of this node from a Kubernetes cluster to the daemon
   docker         Serve named volumes to Docker and Podman
   plugin         Write, build, test, try, inspect and distribute plugins; needs no daemon
@@ -115,6 +116,7 @@ pub(super) enum Command {
     CsiServe(Box<CsiServeArguments>),
     CsiProbe(CsiProbeArguments),
     Controller(Box<ControllerArguments>),
+    AttachDetachController(AttachDetachArguments),
     NodeAgent(NodeAgentArguments),
     /// List pods, volumes, plugins, drivers or operations
     #[command(

@@ -6,7 +6,7 @@
 //! | [`arguments`] | what can be typed, and the help that teaches it |
 //! | [`client`] | the connection, and words for when there is none |
 //! | [`error`] | failures and their exit codes |
-//! | [`serve`] | `run`, `csi-serve`, `controller`, `csi-probe`, `node-agent`: becomes `volhostd` or `volhost-controller` |
+//! | [`serve`] | `run`, `csi-serve`, the controllers, `csi-probe`, `node-agent`: becomes `volhostd` or `volhost-controller` |
 //! | [`list`] | objects as the API streams them, by kind |
 //! | [`columns`], [`text`], [`format`] | what is printed |
 //! | [`reason`] | why something is not as it should be, in a word |
@@ -114,7 +114,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
     let environment = EnvironmentVariables::of_process();
     match cli.command {
         Command::Run(_) | Command::CsiServe(_) => return Err(serve::become_daemon()),
-        Command::Controller(_) | Command::CsiProbe(_) | Command::NodeAgent(_) => {
+        Command::Controller(_) | Command::AttachDetachController(_) | Command::CsiProbe(_) | Command::NodeAgent(_) => {
             return Err(serve::become_controller());
         }
         Command::Adopt(arguments) => return adopt::run(&arguments, output),
@@ -160,6 +160,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             Command::Run(_)
             | Command::CsiServe(_)
             | Command::Controller(_)
+            | Command::AttachDetachController(_)
             | Command::CsiProbe(_)
             | Command::NodeAgent(_)
             | Command::Adopt(_)

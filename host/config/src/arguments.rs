@@ -1,13 +1,15 @@
-//! What `run`, `csi-serve`, `controller`, `csi-probe` and `node-agent` take on the command line.
+//! What `run`, `csi-serve`, `controller`, `attach-detach-controller`, `csi-probe` and `node-agent` take on
+//! the command line.
 //!
 //! `volhostd` and `volhost-controller` act on these words. `volhost` checks them, explains them and passes them on.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use volhost_model::duration::HumanDuration;
+use volhost_model::duration::{HumanDuration, ParseDurationError};
 
 use super::csi_endpoint::CsiEndpoint;
 use super::environment::variable;
@@ -198,6 +200,67 @@ pub struct ControllerArguments {
     pub log_level: LogFilter,
 }
 
+/// Attach the volumes of a cluster's pods to their nodes, and detach them
+///
+/// Does what the persistentvolume-attach-detach-controller of kube-controller-manager does, which
+/// must not run: kube-controller-manager --controllers=*,-persistentvolume-attach-detach-controller.
+/// Run as many replicas as you like: the one that holds the Lease works.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  volhost attach-detach-controller --kubeconfig /etc/volhost/kubeconfig\n\nIn a pod, it uses the service account; elsewhere, the kubeconfig file of --kubeconfig or KUBECONFIG."
+)]
+pub struct AttachDetachArguments {
+    /// The kubeconfig file [default: the service account, or KUBECONFIG]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The namespace of the Lease [default: that of the service account or kubeconfig]
+    #[arg(long, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// How long another replica waits before it replaces one that does not answer
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = lease_duration)]
+    pub lease_duration: HumanDuration,
+    /// How many nodes are worked on at once
+    #[arg(long, value_name = "NUMBER", default_value = "100", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: u16,
+    /// After what time a volume that no pod wants is detached from a node that is not ready, though
+    /// the node last reported it in use: a duration, or never
+    #[arg(long, value_name = "DURATION|never", default_value = "6m")]
+    pub force_detach_after: ForceDetachAfter,
+    /// Address and port where metrics are served over HTTP, for Prometheus, as 127.0.0.1:9812; the
+    /// path is /metrics [default: none]
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics_listen: Option<SocketAddr>,
+    /// Format of the log lines on standard error: text or json
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+    /// What is logged: error, warn, info, debug, trace, or levels by module
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub log_level: LogFilter,
+}
+
+/// How long a node that is not ready keeps a volume that it last reported in use and no pod wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForceDetachAfter(Option<Duration>);
+
+impl ForceDetachAfter {
+    /// The time; none without a limit.
+    #[must_use]
+    pub fn duration(self) -> Option<Duration> {
+        self.0
+    }
+}
+
+impl FromStr for ForceDetachAfter {
+    type Err = ParseDurationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "never" {
+            return Ok(Self(None));
+        }
+        text.parse().map(|HumanDuration(time)| Self(Some(time)))
+    }
+}
+
 /// Bring the pods of this node from a Kubernetes cluster to the daemon
 ///
 /// `volhost run --kubernetes` runs it. By itself, it runs beside `volhost run` as another service or
@@ -281,5 +344,13 @@ mod tests {
         for text in ["0", "0s", "soon"] {
             call_time(text).unwrap_err();
         }
+    }
+
+    #[test]
+    fn volumes_in_use_are_detached_after_a_time_or_never() {
+        let after = |text: &str| text.parse::<ForceDetachAfter>().map(ForceDetachAfter::duration);
+        assert_eq!(after("6m"), Ok(Some(Duration::from_secs(360))));
+        assert_eq!(after("never"), Ok(None));
+        after("Never").unwrap_err();
     }
 }

@@ -24,8 +24,8 @@ mod socket;
 mod values;
 
 pub use arguments::{
-    ColorChoice, ControllerArguments, CsiProbeArguments, CsiServeArguments, NodeAgentArguments, RunArguments,
-    with_variables,
+    AttachDetachArguments, ColorChoice, ControllerArguments, CsiProbeArguments, CsiServeArguments, ForceDetachAfter,
+    NodeAgentArguments, RunArguments, with_variables,
 };
 pub use csi_endpoint::{CsiEndpoint, CsiEndpointError};
 pub use environment::{EnvironmentVariables, variable};

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use volhost_config::{ColorChoice, ControllerArguments, CsiProbeArguments, NodeAgentArguments};
+use volhost_config::{AttachDetachArguments, ColorChoice, ControllerArguments, CsiProbeArguments, NodeAgentArguments};
 
 /// The part of volhost that speaks to a Kubernetes API server. `volhost` is the command line; it
-/// starts this program for `controller`, `csi-probe` and `node-agent`
+/// starts this program for `controller`, `attach-detach-controller`, `csi-probe` and
+/// `node-agent`
 #[derive(Debug, Parser)]
 #[command(name = "volhost-controller", version, max_term_width = 100)]
 pub(super) struct Cli {
@@ -24,6 +25,7 @@ pub(super) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     Controller(Box<ControllerArguments>),
+    AttachDetachController(AttachDetachArguments),
     CsiProbe(CsiProbeArguments),
     NodeAgent(NodeAgentArguments),
 }

@@ -24,6 +24,7 @@
 //! | [`access`], [`finalizers`], [`key`] | access modes, lists of finalizers, names |
 //! | [`provision`] | claims to volumes, and the end of volumes |
 //! | [`attach`] | VolumeAttachments |
+//! | [`attach_detach`] | the cluster's controller that makes VolumeAttachments, for all drivers |
 //! | [`driver_object`] | the driver's CSIDriver object |
 //! | [`capacity`] | CSIStorageCapacity objects |
 //! | [`resize`], [`modify`] | claims that ask for more, or name another VolumeAttributesClass |
@@ -39,6 +40,7 @@
 mod access;
 mod arguments;
 mod attach;
+mod attach_detach;
 mod cache;
 mod caches;
 mod capacity;
@@ -77,6 +79,9 @@ fn main() -> ExitCode {
     let Cli { command, socket, .. } = Cli::parse();
     let outcome = match command {
         Command::Controller(arguments) => run::run(*arguments).map_err(|error| (error.to_string(), error.exit_code())),
+        Command::AttachDetachController(arguments) => {
+            attach_detach::run(arguments).map_err(|error| (error.to_string(), error.exit_code()))
+        }
         Command::CsiProbe(arguments) => probe::run(&arguments).map_err(|error| (error.to_string(), error.exit_code())),
         Command::NodeAgent(arguments) => {
             let socket = volhost_config::socket(socket, &EnvironmentVariables::of_process());
