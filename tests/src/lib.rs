@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
 
 pub mod artifacts;
+pub mod attach_detach;
 pub mod benchmark;
 pub mod cluster;
 pub mod compiled;

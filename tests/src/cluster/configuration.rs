@@ -34,6 +34,24 @@ impl Ports {
     }
 }
 
+/// Which controller attaches volumes to nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attaching {
+    /// That of kube-controller-manager.
+    ByKubernetes,
+    /// Another one: that of kube-controller-manager does not run.
+    ByAnother,
+}
+
+impl Attaching {
+    fn of_controller_manager(self) -> &'static str {
+        match self {
+            Self::ByKubernetes => "",
+            Self::ByAnother => "--controllers=*,-persistentvolume-attach-detach-controller",
+        }
+    }
+}
+
 /// How often the kubelet does what it does periodically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Intervals {
@@ -67,12 +85,18 @@ syncFrequency: 10s
     }
 }
 
-/// The API server's log has the requests of service accounts that tests give to programs.
+/// The API server's log has the requests of service accounts that tests give to programs, and of
+/// Kubernetes' attach/detach controller.
 const AUDIT: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
 rules:
-  - { level: Metadata, userGroups: ['system:serviceaccounts:volhost-csi', 'system:serviceaccounts:volhost-node'] }
+  - level: Metadata
+    userGroups:
+      - system:serviceaccounts:volhost-csi
+      - system:serviceaccounts:volhost-node
+      - system:serviceaccounts:volhost-attach-detach
+  - { level: Metadata, users: ['system:serviceaccount:kube-system:attachdetach-controller'] }
   - { level: None }
 ";
 
@@ -216,9 +240,11 @@ pub(super) fn arguments(cluster: &Cluster, component: &str) -> Vec<String> {
             --authentication-kubeconfig={folder}/controller-manager.kubeconfig
             --authorization-kubeconfig={folder}/controller-manager.kubeconfig --bind-address=127.0.0.1
             --secure-port={port} --leader-elect=false --use-service-account-credentials=true
-            --service-account-private-key-file={pki}/sa.key --root-ca-file={pki}/ca.crt --v=1 {requests}",
+            --service-account-private-key-file={pki}/sa.key --root-ca-file={pki}/ca.crt --v=1 {requests}
+            {attaching}",
             port = ports.controller_manager,
             requests = cluster.intervals.of_controller_manager(),
+            attaching = cluster.attaching.of_controller_manager(),
         ),
         "kube-scheduler" => format!(
             "--kubeconfig={folder}/scheduler.kubeconfig --authentication-kubeconfig={folder}/scheduler.kubeconfig

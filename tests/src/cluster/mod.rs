@@ -28,6 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::Node;
 use crate::artifacts::workspace;
 pub use api::Api;
+pub use configuration::Attaching;
 use configuration::{Intervals, Ports};
 use leftovers::Sysctls;
 
@@ -46,6 +47,7 @@ pub struct Cluster {
     built: PathBuf,
     ports: Ports,
     intervals: Intervals,
+    attaching: Attaching,
     /// Of a cluster with a node: the kubelet changes them.
     sysctls: Option<Sysctls>,
     running: Mutex<Vec<(&'static str, Child)>>,
@@ -72,7 +74,7 @@ impl Cluster {
     /// When its programs are not built (`deploy/setup.sh --tests`), or one of them does not start;
     /// the end of its log is in the message.
     pub fn start() -> Self {
-        Self::start_with_node(Intervals::Short)
+        Self::start_with_node(Intervals::Short, Attaching::ByKubernetes)
     }
 
     /// The same with a kubelet that has Kubernetes' own intervals: for measurements.
@@ -80,11 +82,19 @@ impl Cluster {
     /// # Panics
     /// As [`Cluster::start`].
     pub fn start_stock() -> Self {
-        Self::start_with_node(Intervals::Stock)
+        Self::start_with_node(Intervals::Stock, Attaching::ByKubernetes)
     }
 
-    fn start_with_node(intervals: Intervals) -> Self {
-        let cluster = Self::start_components(Some(Sysctls::read()), intervals, &components::ALL);
+    /// The same with short intervals and without Kubernetes' attach/detach controller.
+    ///
+    /// # Panics
+    /// As [`Cluster::start`].
+    pub fn start_without_attach_detach() -> Self {
+        Self::start_with_node(Intervals::Short, Attaching::ByAnother)
+    }
+
+    fn start_with_node(intervals: Intervals, attaching: Attaching) -> Self {
+        let cluster = Self::start_components(Some(Sysctls::read()), intervals, attaching, &components::ALL);
         cluster.wait(&["node", NODE], "condition=Ready");
         // Pods need both, which the controller manager makes.
         cluster.wait(&["serviceaccount", "default"], "create");
@@ -97,13 +107,26 @@ impl Cluster {
     /// # Panics
     /// As [`Cluster::start`].
     pub fn start_control_plane() -> Self {
-        Self::start_components(None, Intervals::Short, &components::CONTROL_PLANE)
+        Self::start_control_plane_with(Attaching::ByKubernetes)
     }
 
-    fn start_components(sysctls: Option<Sysctls>, intervals: Intervals, components: &[&'static str]) -> Self {
+    /// The same, with or without Kubernetes' attach/detach controller.
+    ///
+    /// # Panics
+    /// As [`Cluster::start`].
+    pub fn start_control_plane_with(attaching: Attaching) -> Self {
+        Self::start_components(None, Intervals::Short, attaching, &components::CONTROL_PLANE)
+    }
+
+    fn start_components(
+        sysctls: Option<Sysctls>,
+        intervals: Intervals,
+        attaching: Attaching,
+        components: &[&'static str],
+    ) -> Self {
         let node = Node::builder().prepare(configuration::PREPARE).build();
         let (built, ports, running) = (built(), Ports::free(), Mutex::new(Vec::new()));
-        let cluster = Self { node, built, ports, intervals, sysctls, running };
+        let cluster = Self { node, built, ports, intervals, attaching, sysctls, running };
         configuration::write(&cluster);
         for component in components {
             cluster.start_component(component);

@@ -10,6 +10,7 @@
 )]
 
 mod adopted;
+mod attach_detach;
 mod capacity;
 mod controller;
 mod controllers;
