@@ -124,9 +124,10 @@ VOLUMES ?= 3
 
 bench-scale: PROFILE := release
 bench-scale: BUILD += -p volhost-tests
-bench-scale: binaries ## measure the controller with many nodes and volumes, as root: target/bench-scale.json; NODES=, PODS=, VOLUMES=
+bench-scale: binaries ## measure the controllers with many nodes and volumes, as root: target/bench-scale.json; NODES=, PODS=, VOLUMES=
 	@deploy/setup.sh --cluster
-	@$(OUT)/cluster-scale $(NODES) $(PODS) $(VOLUMES) $(TARGET)/bench-scale.json
+	@$(OUT)/cluster-scale --attach-detach stock $(NODES) $(PODS) $(VOLUMES) $(TARGET)/bench-scale-stock.json
+	@$(OUT)/cluster-scale --attach-detach volhost $(NODES) $(PODS) $(VOLUMES) $(TARGET)/bench-scale.json
 
 instructions: ## count instructions of state machine and API and compare; RECORD=yes after a change that is meant
 	@cargo bench --quiet --locked -p volhost-core --bench instructions $(if $(RECORD),-- --record)

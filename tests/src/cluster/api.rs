@@ -42,6 +42,16 @@ impl Api {
         serde_json::from_str(&answer).expect("an object is JSON")
     }
 
+    /// Reads the object at this path.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn get(&self, path: &str) -> Value {
+        let (status, answer) = self.request("GET", path, "");
+        assert_eq!(status, 200, "GET {path}: {answer}");
+        serde_json::from_str(&answer).expect("an object is JSON")
+    }
+
     /// Deletes the object at this path at once, without its grace period.
     ///
     /// # Panics

@@ -1,6 +1,6 @@
 //! `make bench-scale`: `volhost controller` in a cluster of many nodes, on a real API server and
-//! beside Kubernetes' own attach/detach controller. Volumes are made, attached, moved to other nodes
-//! and deleted, and the leader is killed meanwhile.
+//! beside `volhost attach-detach-controller` or Kubernetes' own. Volumes are made, attached, moved to
+//! other nodes and deleted, and leaders are killed meanwhile.
 //!
 //! The nodes are objects alone: no pod runs, and no kubelet reports volumes in use. The driver is a
 //! part of this program, has no storage, and notes whatever would lose data.
@@ -13,6 +13,7 @@
     reason = "it shows what it does"
 )]
 
+mod attaching;
 mod controllers;
 mod driver;
 
@@ -21,13 +22,17 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use volhost_tests::cluster::{Api, Cluster};
+use volhost_tests::cluster::{Api, Attaching, Cluster};
 use volhost_tests::wait::eventually;
 
+use attaching::{AttachDetachReplicas, requests_to_attach};
 use controllers::{Controllers, Replica};
 use driver::{DRIVER, ScaleDriver};
 
-const USAGE: &str = "usage: cluster-scale NODES PODS-PER-NODE VOLUMES-PER-POD REPORT.json";
+const USAGE: &str =
+    "usage: cluster-scale --attach-detach stock|volhost NODES PODS-PER-NODE VOLUMES-PER-POD REPORT.json";
+/// How many pods are made one after another, and timed each.
+const TIMED: usize = 20;
 /// How many requests of this program are made at once.
 const CLIENTS: usize = 8;
 const POD_LIST: &str = "/api/v1/namespaces/default/pods";
@@ -53,14 +58,22 @@ impl Size {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [nodes, pods, volumes, report] = &arguments[..] else {
+    let [option, attaching, nodes, pods, volumes, report] = &arguments[..] else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
+    let attaching = match (option.as_str(), attaching.as_str()) {
+        ("--attach-detach", "stock") => Attaching::ByKubernetes,
+        ("--attach-detach", "volhost") => Attaching::ByAnother,
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
     let number = |text: &String| text.parse::<usize>().unwrap_or_else(|_| panic!("{text}: {USAGE}"));
     let size = Size { nodes: number(nodes), pods: number(pods), volumes: number(volumes) };
-    let cluster = Cluster::start_control_plane();
-    let figures = Run::new(&cluster, size).run();
+    let cluster = Cluster::start_control_plane_with(attaching);
+    let figures = Run::new(&cluster, size, attaching).run();
     println!("{figures:#}");
     std::fs::write(report, format!("{figures:#}\n")).expect("the report is written");
     ExitCode::SUCCESS
@@ -71,11 +84,12 @@ struct Run<'a> {
     api: Api,
     driver: ScaleDriver,
     size: Size,
+    attaching: Attaching,
 }
 
 impl<'a> Run<'a> {
-    fn new(cluster: &'a Cluster, size: Size) -> Self {
-        Self { cluster, api: cluster.api(), driver: ScaleDriver::default(), size }
+    fn new(cluster: &'a Cluster, size: Size, attaching: Attaching) -> Self {
+        Self { cluster, api: cluster.api(), driver: ScaleDriver::default(), size, attaching }
     }
 
     fn run(&self) -> Value {
@@ -87,6 +101,7 @@ impl<'a> Run<'a> {
         let mut leader = controllers.start();
         leader.wait_leads();
         let mut follower = controllers.start();
+        let mut attaching = AttachDetachReplicas::start(cluster, self.attaching);
 
         say(&format!("{} claims ...", size.all_volumes()));
         let bound = self.time("volumes", || {
@@ -98,14 +113,19 @@ impl<'a> Run<'a> {
             });
         });
 
+        let timed = TIMED.min(size.all_pods() / 2);
+        say(&format!("{timed} pods, one after another ..."));
+        let mut one = self.time_each(timed);
+
         say(&format!("{} pods on {} nodes; the leader is killed meanwhile ...", size.all_pods(), size.nodes));
         let mut failed_over = 0.0;
         let peak_first = leader.peak_mib();
         let attached = self.time("attachments", || {
-            let pods: Vec<usize> = (0..size.all_pods()).collect();
+            let pods: Vec<usize> = (timed..size.all_pods()).collect();
             self.each(&pods, |pod| drop(self.api.create(POD_LIST, &pod_of(size, pod, 0))));
             self.wait("half is attached", &leader, || self.driver.account().attached() * 2 >= size.all_volumes());
             leader.kill();
+            attaching.kill_leader();
             let killed = Instant::now();
             follower.wait_leads();
             failed_over = killed.elapsed().as_secs_f64();
@@ -113,6 +133,7 @@ impl<'a> Run<'a> {
             self.wait("all is reported", &follower, || {
                 self.count("volumeattachments", "{.status.attached}", "true") == size.all_volumes()
             });
+            self.wait("all is listed", &follower, || self.listed() == size.all_volumes());
         });
 
         // Every second pod moves to the next node, with its volumes.
@@ -125,6 +146,7 @@ impl<'a> Run<'a> {
                 drop(self.api.create(POD_LIST, &pod_of(size, pod, 1)));
             });
             follower.kill();
+            attaching.kill_leader();
             third.wait_leads();
             self.wait("the moved volumes are attached", &third, || self.is_placed(&moved));
         });
@@ -136,7 +158,7 @@ impl<'a> Run<'a> {
             self.api.delete(CLAIM_LIST);
             self.wait("volumes are gone", &third, || self.driver.account().volumes() == 0);
             self.wait("objects are gone", &third, || {
-                cluster.kubectl(&["get", "pv,volumeattachments,pvc", "-o", "name"]).is_empty()
+                cluster.kubectl(&["get", "pv,volumeattachments,pvc", "-o", "name"]).is_empty() && self.listed() == 0
             });
         });
         let account = self.driver.account();
@@ -145,10 +167,15 @@ impl<'a> Run<'a> {
             "nodes": size.nodes,
             "pods": size.all_pods(),
             "volumes": size.all_volumes(),
+            "attach-detach": if self.attaching == Attaching::ByAnother { "volhost" } else { "stock" },
+            "milliseconds from a pod bound to its volumes in volumesAttached": {
+                "median": quantile(&mut one, 50), "largest": quantile(&mut one, 100) },
             "seconds": { "claims to bound": bound, "pods to attached, with a fail-over": attached,
                 "half moved, with a fail-over": moving, "all deleted": deleted, "killed to the next leads": failed_over },
             "peak MiB of a controller": { "first": peak_first, "third": after_churn },
             "driver's calls": account.calls,
+            "requests to attach and detach": requests_to_attach(cluster, self.attaching),
+            "peak MiB of volhost's attach/detach controller": attaching.peak_mib(),
             "requests of all replicas": self.requests(),
         });
         third.kill();
@@ -171,6 +198,30 @@ impl<'a> Run<'a> {
             *counted.entry(format!("{verb} {resource}{part}")).or_default() += 1;
         }
         counted
+    }
+
+    /// Makes pods one after another. Returns for each the milliseconds until its node's
+    /// `status.volumesAttached` has its volumes.
+    fn time_each(&self, pods: usize) -> Vec<u128> {
+        let listed = |node: &str| {
+            let node = self.api.get(&format!("/api/v1/nodes/{node}"));
+            node["status"]["volumesAttached"].as_array().map_or(0, Vec::len)
+        };
+        let timed = |pod| {
+            let node = node_name(node_of(self.size, pod, 0));
+            let before = listed(&node);
+            let begun = Instant::now();
+            drop(self.api.create(POD_LIST, &pod_of(self.size, pod, 0)));
+            assert!(eventually(|| listed(&node) == before + self.size.volumes), "{node}: pod {pod} is not attached");
+            begun.elapsed().as_millis()
+        };
+        (0..pods).map(timed).collect()
+    }
+
+    /// How many entries all nodes have in `status.volumesAttached`.
+    fn listed(&self) -> usize {
+        let of = "jsonpath={range .items[*]}{.status.volumesAttached[*].name}{\" \"}{end}";
+        self.cluster.kubectl(&["get", "nodes", "-o", of]).split_whitespace().count()
     }
 
     fn make_nodes(&self) {
@@ -255,6 +306,12 @@ provisioner: {DRIVER}
         println!("{what}: {seconds:.1} s");
         (seconds * 10.0).round() / 10.0
     }
+}
+
+/// The value that so many of a hundred do not exceed.
+fn quantile(values: &mut [u128], percent: usize) -> Option<u128> {
+    values.sort_unstable();
+    values.get((values.len() * percent).div_ceil(100).max(1) - 1).copied()
 }
 
 fn node_name(node: usize) -> String {
