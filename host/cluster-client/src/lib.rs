@@ -5,12 +5,14 @@
 //! | `connection` | the configuration, and clients for requests and for watches |
 //! | `events` | events on objects |
 //! | [`claims`] | the status of claims whose volumes grow |
+//! | [`plugins`] | the custom resources of plugins that come from the cluster |
 //! | [`quantity`] | sizes as Kubernetes writes them |
 #![forbid(unsafe_code)]
 
 pub mod claims;
 mod connection;
 mod events;
+pub mod plugins;
 pub mod quantity;
 
 pub use connection::{Connection, ConnectionError, configuration, configuration_of_user, connect};
