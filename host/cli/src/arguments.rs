@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use volhost_config::{
     AttachDetachArguments, ColorChoice, ControllerArguments, CsiProbeArguments, CsiServeArguments, NodeAgentArguments,
-    RunArguments, with_variables,
+    PluginControllerArguments, RunArguments, with_variables,
 };
 use volhost_model::duration::HumanDuration;
 
@@ -68,6 +68,7 @@ Serve and extend:
   controller     Create, attach and grow a CSI driver's volumes in a Kubernetes cluster
   attach-detach-controller  Attach the volumes of a cluster's pods to their nodes
   node-agent     Bring the pods of this node from a Kubernetes cluster to the daemon
+  plugin-controller  Roll out plugins to the nodes of a Kubernetes cluster
   docker         Serve named volumes to Docker and Podman
   plugin         Write, build, test, try, inspect and distribute plugins; needs no daemon
   conformance    Run the conformance suite against a plugin, on the real kernel; needs no daemon
@@ -118,6 +119,7 @@ pub(super) enum Command {
     Controller(Box<ControllerArguments>),
     AttachDetachController(AttachDetachArguments),
     NodeAgent(NodeAgentArguments),
+    PluginController(PluginControllerArguments),
     /// List pods, volumes, plugins, drivers or operations
     #[command(
         after_help = "Examples:\n  volhost get pods\n  volhost get volumes -n default -o wide\n  volhost get pods,volumes -l app=web\n  volhost get pods --sort-by age -o name\n  volhost get pods -o jsonpath='{range .items[*]}{.metadata.name}{\"\\t\"}{.status.phase}{\"\\n\"}{end}'\n  volhost get pod default/web -o yaml\n  volhost get operations -w"

@@ -114,7 +114,11 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
     let environment = EnvironmentVariables::of_process();
     match cli.command {
         Command::Run(_) | Command::CsiServe(_) => return Err(serve::become_daemon()),
-        Command::Controller(_) | Command::AttachDetachController(_) | Command::CsiProbe(_) | Command::NodeAgent(_) => {
+        Command::Controller(_)
+        | Command::AttachDetachController(_)
+        | Command::PluginController(_)
+        | Command::CsiProbe(_)
+        | Command::NodeAgent(_) => {
             return Err(serve::become_controller());
         }
         Command::Adopt(arguments) => return adopt::run(&arguments, output),
@@ -161,6 +165,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             | Command::CsiServe(_)
             | Command::Controller(_)
             | Command::AttachDetachController(_)
+            | Command::PluginController(_)
             | Command::CsiProbe(_)
             | Command::NodeAgent(_)
             | Command::Adopt(_)

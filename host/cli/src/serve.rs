@@ -1,5 +1,5 @@
-//! `volhost run`, `csi-serve`, `controller`, `csi-probe`, `node-agent`: this process becomes the program
-//! beside it that does it.
+//! `volhost run`, `csi-serve`, `controller`, `plugin-controller`, `csi-probe`, `node-agent`: this
+//! process becomes the program beside it that does it.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;

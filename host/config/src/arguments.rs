@@ -1,5 +1,4 @@
-//! What `run`, `csi-serve`, `controller`, `attach-detach-controller`, `csi-probe` and `node-agent` take on
-//! the command line.
+//! What `run`, `csi-serve`, the controllers, `csi-probe` and `node-agent` take on the command line.
 //!
 //! `volhostd` and `volhost-controller` act on these words. `volhost` checks them, explains them and passes them on.
 
@@ -188,6 +187,36 @@ pub struct ControllerArguments {
     /// Leave snapshots and groups of them to csi-snapshotter and snapshot-controller
     #[arg(long)]
     pub no_snapshots: bool,
+    /// Address and port where metrics are served over HTTP, for Prometheus, as 127.0.0.1:9811; the
+    /// path is /metrics [default: none]
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics_listen: Option<SocketAddr>,
+    /// Format of the log lines on standard error: text or json
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+    /// What is logged: error, warn, info, debug, trace, or levels by module
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub log_level: LogFilter,
+}
+
+/// Roll out the plugins that VolumePlugin objects name to the nodes of a Kubernetes cluster
+///
+/// Gives each node its plugins by a NodePlugins object, a few nodes at a time, and takes a revision
+/// back that fails on a node. Run as many replicas as you like: the one that holds the Lease works.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  kubectl apply -k deploy/plugins\n  volhost plugin-controller --kubeconfig ~/.kube/config --namespace volhost-plugins\n\nIn a pod, it uses the service account; elsewhere, the kubeconfig file of --kubeconfig or KUBECONFIG."
+)]
+pub struct PluginControllerArguments {
+    /// The kubeconfig file [default: the service account, or KUBECONFIG]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The namespace of the Lease [default: that of the service account or kubeconfig]
+    #[arg(long, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// How long another replica waits before it replaces one that does not answer
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = lease_duration)]
+    pub lease_duration: HumanDuration,
     /// Address and port where metrics are served over HTTP, for Prometheus, as 127.0.0.1:9811; the
     /// path is /metrics [default: none]
     #[arg(long, value_name = "ADDRESS")]

@@ -25,7 +25,7 @@ mod values;
 
 pub use arguments::{
     AttachDetachArguments, ColorChoice, ControllerArguments, CsiProbeArguments, CsiServeArguments, ForceDetachAfter,
-    NodeAgentArguments, RunArguments, with_variables,
+    NodeAgentArguments, PluginControllerArguments, RunArguments, with_variables,
 };
 pub use csi_endpoint::{CsiEndpoint, CsiEndpointError};
 pub use environment::{EnvironmentVariables, variable};

@@ -3,11 +3,14 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use volhost_config::{AttachDetachArguments, ColorChoice, ControllerArguments, CsiProbeArguments, NodeAgentArguments};
+use volhost_config::{
+    AttachDetachArguments, ColorChoice, ControllerArguments, CsiProbeArguments, NodeAgentArguments,
+    PluginControllerArguments,
+};
 
 /// The part of volhost that speaks to a Kubernetes API server. `volhost` is the command line; it
-/// starts this program for `controller`, `attach-detach-controller`, `csi-probe` and
-/// `node-agent`
+/// starts this program for `controller`, `attach-detach-controller`, `plugin-controller`,
+/// `csi-probe` and `node-agent`
 #[derive(Debug, Parser)]
 #[command(name = "volhost-controller", version, max_term_width = 100)]
 pub(super) struct Cli {
@@ -26,6 +29,7 @@ pub(super) struct Cli {
 pub(super) enum Command {
     Controller(Box<ControllerArguments>),
     AttachDetachController(AttachDetachArguments),
+    PluginController(PluginControllerArguments),
     CsiProbe(CsiProbeArguments),
     NodeAgent(NodeAgentArguments),
 }

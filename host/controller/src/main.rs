@@ -34,6 +34,7 @@
 //! | [`snapshots`] | the custom resources of snapshots and groups, and their caches |
 //! | [`data_source`] | what a claim's volume is to be a copy of |
 //! | [`secrets`] | the Secrets that classes name |
+//! | [`plugins`] | `plugin-controller`: VolumePlugins, and which node gets which plugin |
 //! | [`probe`] | `csi-probe`: whether a driver is ready |
 #![forbid(unsafe_code)]
 
@@ -57,6 +58,7 @@ mod lease;
 mod metrics;
 mod migrated;
 mod modify;
+mod plugins;
 mod probe;
 mod provision;
 mod queue;
@@ -81,6 +83,9 @@ fn main() -> ExitCode {
         Command::Controller(arguments) => run::run(*arguments).map_err(|error| (error.to_string(), error.exit_code())),
         Command::AttachDetachController(arguments) => {
             attach_detach::run(arguments).map_err(|error| (error.to_string(), error.exit_code()))
+        }
+        Command::PluginController(arguments) => {
+            plugins::run(arguments).map_err(|error| (error.to_string(), error.exit_code()))
         }
         Command::CsiProbe(arguments) => probe::run(&arguments).map_err(|error| (error.to_string(), error.exit_code())),
         Command::NodeAgent(arguments) => {
