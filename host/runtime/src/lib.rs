@@ -108,7 +108,8 @@ pub use fuse_servers::{
 };
 pub use grant_bindings::{GrantBindings, NoBindings};
 pub use grants::{
-    Grant, GrantPolicy, GrantedProgram, NotShipped, SHIPPED_LIST, ShippedListError, ShippedPlugins, SourceRight,
+    ClusterGrant, ClusterGrantError, ClusterGrants, Grant, GrantPolicy, GrantedProgram, NotShipped, SHIPPED_LIST,
+    ShippedListError, ShippedPlugins, SourceRight, is_reserved_name,
 };
 pub use host_calls::{HostCallVerdict, HostCalls};
 pub use limits::{Limits, MOST_MEMORY_BYTES};

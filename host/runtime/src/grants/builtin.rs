@@ -11,7 +11,7 @@ use super::words::{
     DriverName, EVERY_DRIVER, EVERY_FLEX_DRIVER, EVERY_REGISTRY, FlexDriverName, Interface, MountWord, RegistryHost,
     Root,
 };
-use super::{Grant, GrantPolicy, ShippedPlugins};
+use super::{ClusterGrants, Grant, GrantPolicy, ShippedPlugins};
 use crate::settings::PluginSettings;
 
 /// Where the plugin `loop` keeps images unless the operator says otherwise.
@@ -127,6 +127,12 @@ impl GrantPolicy {
             ),
         ];
         let grants = grants.into_iter().filter_map(|(name, grant)| Some((PluginName::new(name).ok()?, grant)));
-        Self { grants: BTreeMap::new(), builtin: grants.collect(), shipped, settings: PluginSettings::default() }
+        Self {
+            grants: BTreeMap::new(),
+            builtin: grants.collect(),
+            shipped,
+            settings: PluginSettings::default(),
+            cluster: ClusterGrants::default(),
+        }
     }
 }

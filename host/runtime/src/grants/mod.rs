@@ -2,6 +2,7 @@
 //! granted. The values that the operator gives it belong to the same content.
 
 mod builtin;
+mod cluster;
 mod fuse;
 mod reach;
 mod servers;
@@ -18,6 +19,7 @@ use volhost_model::PluginName;
 use crate::abi::GRANTABLE_INTERFACES;
 use crate::settings::{PluginSettings, Values};
 
+pub use cluster::{ClusterGrant, ClusterGrantError, ClusterGrants, is_reserved_name};
 use fuse::FuseServersTable;
 pub(crate) use fuse::{FuseServer, MOUNT_SLOT, Word, WordPart};
 pub(crate) use reach::{MountNotGranted, Reach};
@@ -89,6 +91,9 @@ pub struct GrantPolicy {
     /// The table `[settings]`.
     #[serde(skip)]
     settings: PluginSettings,
+    /// Those of plugins that the cluster installs, but those that the operator names.
+    #[serde(skip)]
+    cluster: ClusterGrants,
 }
 
 /// A program that a grant names as a FUSE server.
@@ -146,16 +151,34 @@ impl GrantPolicy {
         self
     }
 
-    /// The values that the operator gives the plugin of this name.
+    /// Adds what the cluster gives the plugins that it installs. What the operator's grants or
+    /// settings say of a plugin stays as it is, and so do the plugins that come with volhost. To be
+    /// called last.
+    #[must_use]
+    pub fn with_cluster(mut self, grants: ClusterGrants) -> Self {
+        self.cluster = grants;
+        let (own, settings) = (&self.grants, &self.settings);
+        self.cluster.retain(|name, _| !own.contains_key(name) && !settings.has(name) && !is_reserved_name(name));
+        self
+    }
+
+    /// Returns whether the operator's grants or settings name the plugin.
+    #[must_use]
+    pub fn is_named(&self, name: &PluginName) -> bool {
+        self.grants.contains_key(name) || self.settings.has(name)
+    }
+
+    /// The values that the operator, or the cluster, gives the plugin of this name.
     pub(crate) fn settings_of(&self, name: &PluginName) -> Values {
-        self.settings.of(name)
+        self.cluster.get(name).map_or_else(|| self.settings.of(name), |cluster| cluster.settings().clone())
     }
 
     /// The interfaces that the plugin of this name is granted, whatever its content, in the
     /// contract's order.
     #[must_use]
     pub fn granted_to(&self, name: &PluginName) -> Vec<&'static str> {
-        let Some(grant) = self.named(name) else { return Vec::new() };
+        let cluster = self.cluster.get(name).map(ClusterGrant::grant);
+        let Some(grant) = cluster.or_else(|| self.named(name)) else { return Vec::new() };
         GRANTABLE_INTERFACES.iter().copied().filter(|interface| grant.covers(interface)).collect()
     }
 
@@ -185,9 +208,12 @@ impl GrantPolicy {
         let own = self.grants.keys().chain(before.grants.keys());
         let builtin = self.builtin.keys().chain(before.builtin.keys());
         let set = self.settings.plugins().chain(before.settings.plugins());
-        let names: BTreeSet<&PluginName> = own.chain(builtin).chain(set).collect();
+        let cluster = self.cluster.keys().chain(before.cluster.keys());
+        let names: BTreeSet<&PluginName> = own.chain(builtin).chain(set).chain(cluster).collect();
         let has_changed = |name: &&PluginName| {
-            self.named(name) != before.named(name) || !self.settings.are_same_for(name, &before.settings)
+            self.cluster.get(*name) != before.cluster.get(*name)
+                || self.named(name) != before.named(name)
+                || !self.settings.are_same_for(name, &before.settings)
         };
         names.into_iter().filter(has_changed).cloned().collect()
     }
@@ -216,7 +242,8 @@ impl GrantPolicy {
     pub fn binds(&self, name: &PluginName) -> bool {
         let is_first_come = match self.grants.get(name) {
             Some(grant) => grant.sha256.is_empty(),
-            None => self.settings.has(name),
+            // The cluster's is for the contents that it installs.
+            None => self.settings.has(name) && !self.cluster.contains_key(name),
         };
         !is_reserved(vendor(name)) && is_first_come
     }
@@ -254,7 +281,8 @@ impl GrantPolicy {
 
     /// As [`GrantPolicy::of`], for content that had the name when it mounted a volume.
     pub(crate) fn of_recorded(&self, name: &PluginName, digest: &str) -> Granted<'_> {
-        match self.named(name) {
+        let cluster = self.cluster.get(name).and_then(|cluster| cluster.of(digest));
+        match cluster.or_else(|| self.named(name)) {
             None => Granted::Nothing,
             Some(grant) if grant.sha256.is_empty() || grant.pins(digest) => Granted::To(grant),
             Some(grant) => Granted::ToAnotherContent(grant),

@@ -1,5 +1,6 @@
 //! Which servers a plugin may mount from.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use serde::Deserialize;
@@ -42,7 +43,28 @@ impl TryFrom<String> for Servers {
     }
 }
 
+impl fmt::Display for Servers {
+    /// As the configuration has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Every => f.write_str(EVERY_SERVER),
+            Self::Network(address, bits) if *bits == width(*address) => write!(f, "{address}"),
+            Self::Network(address, bits) => write!(f, "{address}/{bits}"),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
 impl Servers {
+    /// Returns whether everything that `other` includes is one of them, as far as the words tell.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Every, _) => true,
+            (Self::Network(_, bits), Self::Network(address, inner)) => bits <= inner && self.include("", *address),
+            (one, other) => one == other,
+        }
+    }
+
     /// Returns whether the server of this name at this address is one of them.
     pub(crate) fn include(&self, name: &str, address: IpAddr) -> bool {
         match self {
@@ -72,7 +94,18 @@ impl TryFrom<String> for Portals {
     }
 }
 
+impl fmt::Display for Portals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl Portals {
+    /// Returns whether everything that `other` includes is one of them.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        self.0.covers(&other.0)
+    }
+
     /// All.
     pub(crate) const EVERY: Self = Self(Servers::Every);
 
@@ -104,7 +137,21 @@ impl TryFrom<String> for FcTargets {
     }
 }
 
+impl fmt::Display for FcTargets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Every => f.write_str(EVERY_SERVER),
+            Self::Named(name) => f.write_str(name),
+        }
+    }
+}
+
 impl FcTargets {
+    /// Returns whether everything that `other` includes is one of them.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        *self == Self::Every || self == other
+    }
+
     /// Returns whether the port or unit of this name is one of them.
     pub(crate) fn includes(&self, name: &str) -> bool {
         match self {

@@ -90,10 +90,16 @@ impl GrantPolicy {
         self.source_grantees(source).into_iter().next()
     }
 
-    /// The plugins that the operator granted this source.
+    /// The plugins that the operator granted this source; those that the cluster did, if the
+    /// operator granted it to none.
     fn source_grantees(&self, source: &str) -> Vec<&PluginName> {
         let grants = |grant: &Grant| grant.sources.contains(&SourceName(source.to_owned()));
-        self.grants.iter().filter(|(_, grant)| grants(grant)).map(|(name, _)| name).collect()
+        let own: Vec<&PluginName> =
+            self.grants.iter().filter(|(_, grant)| grants(grant)).map(|(name, _)| name).collect();
+        if !own.is_empty() {
+            return own;
+        }
+        self.cluster.iter().filter(|(_, cluster)| grants(cluster.grant())).map(|(name, _)| name).collect()
     }
 
     /// The right of a plugin, which may use its name, to serve this source.
