@@ -6,6 +6,7 @@
 //! | [`server`] | connections, limits, authorisation, shutdown |
 //! | `manager`, `inspect` | the services for pods and for users |
 //! | `named_volumes` | the service for volumes without a pod |
+//! | `cluster_plugins` | the service for plugins that the cluster installs |
 //! | `tokens` | the client that issues tokens of service accounts |
 //! | `watch` | streams of changes |
 //! | `filter` | which pods, volumes, plugins and operations a list request selects |
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod cluster_plugins;
 mod filter;
 mod inspect;
 mod manager;

@@ -1,6 +1,7 @@
 //! The server: connections, limits, who may call, and the end.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -9,16 +10,19 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 
+use super::cluster_plugins::ClusterPluginsService;
 use super::inspect::InspectService;
 use super::manager::ManagerService;
 use super::named_volumes::NamedVolumesService;
 use super::peer::PeerCheck;
 use super::socket::ApiListener;
 use volhost_api::MAX_MANIFEST_BYTES;
+use volhost_api::pb::cluster_plugins_server::ClusterPluginsServer;
 use volhost_api::pb::inspect_server::InspectServer;
 use volhost_api::pb::named_volumes_server::NamedVolumesServer;
 use volhost_api::pb::volume_manager_server::VolumeManagerServer;
 use volhost_node::event_loop::NodeHandle;
+use volhost_plugin_folder::PluginRegistry;
 
 /// The largest request taken, in bytes: a manifest and what wraps it.
 const MAX_REQUEST_BYTES: usize = MAX_MANIFEST_BYTES + (64 << 10);
@@ -44,7 +48,7 @@ pub enum ApiServeError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// Serves the API until `shutdown` is cancelled: then no new call is taken, waits and watches end
+/// Serves the API, with plugins from the cluster if there is `cluster`, until `shutdown` is cancelled: then no new call is taken, waits and watches end
 /// with `UNAVAILABLE`, running calls get a few seconds to end, and the socket file is removed.
 ///
 /// Must run in a tokio runtime. Cancel-safe: dropped, it cuts every connection and removes the
@@ -55,6 +59,7 @@ pub enum ApiServeError {
 pub async fn serve(
     mut listener: ApiListener,
     handle: NodeHandle,
+    cluster: Option<Arc<PluginRegistry>>,
     shutdown: CancellationToken,
 ) -> Result<(), ApiServeError> {
     let socket = listener.take_socket().ok_or(ApiServeError::Taken)?;
@@ -65,6 +70,8 @@ pub async fn serve(
         .max_encoding_message_size(usize::MAX);
     let named = NamedVolumesServer::new(NamedVolumesService::new(handle.clone(), shutdown.clone()))
         .max_encoding_message_size(usize::MAX);
+    let plugins = ClusterPluginsServer::new(ClusterPluginsService::new(handle.clone(), cluster))
+        .max_decoding_message_size(MAX_REQUEST_BYTES);
     let inspect = InspectServer::new(InspectService::new(handle, shutdown.clone()))
         .max_decoding_message_size(MAX_REQUEST_BYTES)
         .max_encoding_message_size(usize::MAX);
@@ -74,6 +81,7 @@ pub async fn serve(
         .add_service(InterceptedService::new(manager, peers))
         .add_service(InterceptedService::new(inspect, peers))
         .add_service(InterceptedService::new(named, peers))
+        .add_service(InterceptedService::new(plugins, peers))
         .serve_with_incoming_shutdown(incoming, shutdown.clone().cancelled_owned());
     let overdue = async {
         shutdown.cancelled().await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use volhost_model::PluginName;
 use volhost_model::names::check_dns_subdomain;
-use volhost_runtime::{GrantPolicy, PluginSettings, ShippedPlugins};
+use volhost_runtime::{Grant, GrantPolicy, PluginSettings, ShippedPlugins};
 
 use super::environment::EnvironmentVariables;
 use super::error::ConfigError;
@@ -139,6 +139,9 @@ pub struct RunConfig {
     pub provision: bool,
     /// The volume of a claim that is missing and was not deleted is kept this long.
     pub reclaim_grace: Duration,
+    /// The most that the cluster may grant the plugins that it installs; none if it may install
+    /// none.
+    pub cluster_plugins: Option<Grant>,
     /// The file that was read; its grants are read again when it changes.
     pub file: Option<PathBuf>,
 }
@@ -209,6 +212,7 @@ pub fn load(
         trusted_keys: given.trusted_keys.map(|folder| absolute("trusted-keys", &folder)).transpose()?,
         require_signature: given.require_signature.unwrap_or_default(),
         provision: given.provision.unwrap_or_default(),
+        cluster_plugins: given.cluster_plugins.unwrap_or_default().then(|| given.cluster_grants.unwrap_or_default()),
         file: file.map(|file| absolute("config", &file)).transpose()?,
     })
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Deserialize;
 use volhost_model::PluginName;
-use volhost_runtime::{GrantPolicy, PluginSettings};
+use volhost_runtime::{Grant, GrantPolicy, PluginSettings};
 
 use super::otlp::OtlpEndpoint;
 use super::pod_scope::PodScope;
@@ -163,6 +163,14 @@ pub struct Settings {
     /// the file only.
     #[arg(skip)]
     pub attach_limits: Option<BTreeMap<PluginName, u32>>,
+    /// Let the cluster install plugins on this node, by VolumePlugin objects that the node agent
+    /// reads; they are checked as those of the plugin folder are, and granted no more than
+    /// [cluster-grants] in the file allows [default: false]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    pub cluster_plugins: Option<bool>,
+    /// The most that the cluster may grant the plugins that it installs; in the file only.
+    #[arg(skip)]
+    pub cluster_grants: Option<Grant>,
     /// Grants of plugins; in the file only.
     #[arg(skip)]
     pub grants: Option<GrantPolicy>,
@@ -214,6 +222,8 @@ impl Settings {
             provision: self.provision.or(below.provision),
             reclaim_grace: self.reclaim_grace.or(below.reclaim_grace),
             attach_limits: self.attach_limits.or(below.attach_limits),
+            cluster_plugins: self.cluster_plugins.or(below.cluster_plugins),
+            cluster_grants: self.cluster_grants.or(below.cluster_grants),
             grants: self.grants.or(below.grants),
             settings: self.settings.or(below.settings),
         }

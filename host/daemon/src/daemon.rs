@@ -91,6 +91,7 @@ pub(super) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Da
         identity: NodeIdentity::new(config.node_name, config.node_labels),
         grants: config.grants,
         grant_file: config.file,
+        cluster_plugins: config.cluster_plugins,
         signatures,
         controller_attaches: config.controller_attaches,
         controller_attaches_for: config.controller_attaches_for,
@@ -133,7 +134,8 @@ pub(super) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Da
     };
 
     let stop = CancellationToken::new();
-    let mut serving = tokio::spawn(volhost_api_server::serve(listener, node.handle(), stop.clone()));
+    let mut serving =
+        tokio::spawn(volhost_api_server::serve(listener, node.handle(), node.cluster_plugins(), stop.clone()));
     if let Some(metrics) = metrics {
         if let Ok(address) = metrics.address() {
             info!("metrics are served at http://{address}/metrics");

@@ -61,6 +61,7 @@ impl PluginRegistry {
         let mut state = self.write();
         state.waiting.remove(file);
         state.compiling.remove(file);
+        state.installing.remove(file);
         state.unapproved.remove(file);
         state.not_recorded.remove(file);
         if let Some(unapproved) = outcome.err().and_then(RegistryError::unapproved) {
@@ -143,6 +144,19 @@ impl PluginRegistry {
         })
     }
 
+    /// A file that the cluster has installed has the name that it was installed for: the grants are
+    /// for that name.
+    fn check_origin(&self, file: &Path, name: &PluginName) -> Result<(), RegistryError> {
+        match self.cluster.as_ref().and_then(|folder| folder.name_of(file)) {
+            None => Ok(()),
+            Some(Ok(expected)) if expected == *name => Ok(()),
+            Some(expected) => Err(RegistryError::OtherName {
+                name: name.clone(),
+                expected: expected.map_or_else(|file| file, |expected| expected.to_string()),
+            }),
+        }
+    }
+
     /// None: its claims are open, and it waits.
     fn put_into_service(
         &self,
@@ -152,6 +166,7 @@ impl PluginRegistry {
     ) -> Result<Option<PluginName>, RegistryError> {
         let info = plugin.info();
         let name = info.name.clone();
+        self.check_origin(file, &name)?;
         // Files are taken in one by one, so that nothing changes meanwhile. What is settled is
         // written to the disk: no lock may be held over that which the event loop needs.
         let claim = self.claim(&self.read(), file, plugin, rivals)?;
@@ -197,6 +212,7 @@ impl PluginRegistry {
         state.failed.remove(file);
         state.waiting.remove(file);
         state.compiling.remove(file);
+        state.installing.remove(file);
         state.unapproved.remove(file);
         state.not_recorded.remove(file);
         state.candidates.remove(file);

@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use volhost_folder_watch::{Below, FolderWatch, changed};
 use volhost_model::PluginName;
 
+use super::cluster::ClusterFolder;
 use super::grant_file::GrantFile;
 use super::loader::{Loaded, Loader, LoaderProgress};
 use super::refusals::RegistryError;
@@ -50,7 +51,7 @@ impl Drop for StopCompiling {
 /// to load. `reload` asks for another scan, and gives plugins that are quarantined or were refused
 /// by the compiler another chance.
 pub async fn watch(
-    folder: PathBuf,
+    folders: PluginFolders,
     registry: Arc<PluginRegistry>,
     mut grants: Option<GrantFile>,
     changes: mpsc::Sender<PluginChanges>,
@@ -59,14 +60,10 @@ pub async fn watch(
 ) {
     let _stop = StopCompiling(Arc::clone(&registry));
     let mut grants_watch = grants.as_ref().and_then(GrantFile::watch);
-    let mut watch = match FolderWatch::folder(&folder, Below::Nothing) {
-        Ok(watch) => Some(watch),
-        Err(error) => {
-            warn!(%error, "the plugin folder cannot be watched; send SIGHUP after changing it");
-            None
-        }
-    };
-    let mut folder_now = Folder::new(folder.clone(), Arc::clone(&registry));
+    let folder = folders.operator.clone();
+    let mut watch = watch_of(&folder);
+    let mut cluster_watch = folders.cluster.as_ref().and_then(|cluster| watch_of(cluster.path()));
+    let mut folder_now = Folder::new(folders, Arc::clone(&registry));
     let mut look = Some(None);
     let mut found = PluginChanges::default();
     let mut is_first = true;
@@ -75,8 +72,10 @@ pub async fn watch(
     let mut record_due = Instant::now() + TRY_TO_RECORD;
     loop {
         if let Some(again) = look.take() {
-            if let Some(Err(error)) = watch.as_mut().map(FolderWatch::arm) {
-                warn!(folder = %folder.display(), %error, "the plugin folder cannot be watched");
+            for watch in [&mut watch, &mut cluster_watch] {
+                if let Some(Err(error)) = watch.as_mut().map(FolderWatch::arm) {
+                    warn!(folder = %folder.display(), %error, "the plugin folder cannot be watched");
+                }
             }
             folder_now.look(again, &mut found).await;
         }
@@ -104,6 +103,8 @@ pub async fn watch(
                 folder_now.retry.extend(registry.not_recorded());
             }
             () = changed(&mut watch) => look = Some(None),
+            // Its grants may have changed, too.
+            () = changed(&mut cluster_watch) => look = Some(reread(&mut grants, &registry).await),
             () = changed(&mut grants_watch) => {
                 if let Some(Err(error)) = grants_watch.as_mut().map(FolderWatch::arm) {
                     warn!(%error, "the file of grants cannot be watched");
@@ -120,6 +121,13 @@ pub async fn watch(
             }
         }
     }
+}
+
+fn watch_of(folder: &Path) -> Option<FolderWatch> {
+    let failed = |error: &std::io::Error| {
+        warn!(folder = %folder.display(), %error, "the plugin folder cannot be watched; send SIGHUP after changing it");
+    };
+    FolderWatch::folder(folder, Below::Nothing).inspect_err(failed).ok()
 }
 
 /// Reads the operator's grants again, on a thread that may block. Returns the files that are to be
@@ -148,9 +156,30 @@ async fn reread(grants: &mut Option<GrantFile>, registry: &Arc<PluginRegistry>) 
     again
 }
 
-/// The folder as of the last scan.
+/// The folders of plugins.
+#[derive(Debug, Clone)]
+pub struct PluginFolders {
+    /// The operator's.
+    pub operator: PathBuf,
+    /// The cluster's, if the cluster may install plugins.
+    pub cluster: Option<Arc<ClusterFolder>>,
+}
+
+impl PluginFolders {
+    /// The plugin files, from both. Blocking.
+    fn list(&self) -> Result<BTreeMap<PathBuf, PluginStamp>, (PathBuf, std::io::Error)> {
+        let listed = |folder: &Path| list(folder).map_err(|error| (folder.to_owned(), error));
+        let mut files = listed(&self.operator)?;
+        if let Some(cluster) = &self.cluster {
+            files.extend(listed(cluster.path())?);
+        }
+        Ok(files)
+    }
+}
+
+/// The folders as of the last scan.
 struct Folder {
-    path: PathBuf,
+    folders: PluginFolders,
     registry: Arc<PluginRegistry>,
     seen: BTreeMap<PathBuf, PluginStamp>,
     loader: Loader,
@@ -160,23 +189,23 @@ struct Folder {
 }
 
 impl Folder {
-    fn new(path: PathBuf, registry: Arc<PluginRegistry>) -> Self {
+    fn new(folders: PluginFolders, registry: Arc<PluginRegistry>) -> Self {
         let loader = Loader::new(Arc::clone(&registry));
-        Self { path, registry, seen: BTreeMap::new(), loader, retry: BTreeSet::new() }
+        Self { folders, registry, seen: BTreeMap::new(), loader, retry: BTreeSet::new() }
     }
 
     /// One scan: starts to load what is new or changed. A file that cannot be listed or read now
     /// keeps what it had. With `regranted`, grants have changed: loads these files again, and those
     /// that are being loaded.
     async fn look(&mut self, regranted: Option<Vec<PathBuf>>, found: &mut PluginChanges) {
-        let folder = self.path.clone();
-        let listed = tokio::task::spawn_blocking(move || list(&folder)).await;
-        let files = match listed.unwrap_or_else(|_| Err(std::io::Error::other("the scan ended early"))) {
+        let folders = self.folders.clone();
+        let listed = tokio::task::spawn_blocking(move || folders.list()).await;
+        let early = |_| Err((self.folders.operator.clone(), std::io::Error::other("the scan ended early")));
+        let files = match listed.unwrap_or_else(early) {
             Ok(files) => files,
-            Err(error) => {
-                let folder = self.path.display();
-                warn!(%folder, %error, "the plugin folder cannot be read; the plugins loaded before stay");
-                found.failed.push((self.path.clone(), format!("the plugin folder cannot be read: {error}")));
+            Err((folder, error)) => {
+                warn!(folder = %folder.display(), %error, "the plugin folder cannot be read; the plugins loaded before stay");
+                found.failed.push((folder, format!("the plugin folder cannot be read: {error}")));
                 self.seen.clone()
             }
         };

@@ -1,18 +1,24 @@
-//! The configuration file with the operator's grants, watched: a changed grant is enforced at once.
+//! The configuration file with the operator's grants, and the cluster's, watched: a changed grant is enforced at once.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tracing::warn;
 use volhost_config::ConfigError;
 use volhost_folder_watch::FolderWatch;
 use volhost_runtime::{GrantPolicy, ShippedPlugins};
 
-/// The configuration file, as far as grants are concerned.
+use super::cluster::ClusterFolder;
+
+/// Where grants come from while the daemon runs: the configuration file, as far as grants are
+/// concerned, and the plugins that the cluster installs.
 #[derive(Debug)]
 pub struct GrantFile {
-    path: PathBuf,
+    /// None: there is no file.
+    path: Option<PathBuf>,
+    cluster: Option<Arc<ClusterFolder>>,
     /// The plugins that get the built-in grants: the daemon's own option, which the file does not
     /// change.
     shipped: ShippedPlugins,
@@ -28,8 +34,15 @@ struct FileState {
 
 impl GrantFile {
     /// The grants of this configuration file.
-    pub fn new(path: PathBuf, shipped: ShippedPlugins) -> Self {
-        Self { path, shipped }
+    pub fn new(path: Option<PathBuf>, shipped: ShippedPlugins) -> Self {
+        Self { path, cluster: None, shipped }
+    }
+
+    /// Adds the grants of plugins that the cluster installs.
+    #[must_use]
+    pub fn with_cluster(mut self, folder: Option<Arc<ClusterFolder>>) -> Self {
+        self.cluster = folder;
+        self
     }
 
     /// Reads the grants: the built-in ones, overridden by the file.
@@ -37,7 +50,11 @@ impl GrantFile {
     /// # Errors
     /// [`ConfigError`]: the whole file must be right, as it must at the start.
     pub fn read(&self) -> Result<GrantPolicy, ConfigError> {
-        Ok(volhost_config::grants(Some(&self.path))?.with_shipped(self.shipped.clone()))
+        let policy = volhost_config::grants(self.path.as_deref())?.with_shipped(self.shipped.clone());
+        Ok(match &self.cluster {
+            Some(folder) => policy.with_cluster(folder.grants()),
+            None => policy,
+        })
     }
 
     /// Reads the grants as they are now. Returns none while a process has the file open for
@@ -60,7 +77,7 @@ impl GrantFile {
     }
 
     fn seen(&self) -> FileState {
-        let Ok(file) = File::open(&self.path) else { return FileState::default() };
+        let Some(file) = self.path.as_ref().and_then(|path| File::open(path).ok()) else { return FileState::default() };
         let stamp = file.metadata().ok().map(|found| (found.ino(), found.len(), found.mtime(), found.mtime_nsec()));
         // Unknown where the file system has no leases.
         FileState { is_being_written: volhost_kernel::linux::is_being_written(&file) == Some(true), stamp }
@@ -68,13 +85,14 @@ impl GrantFile {
 
     /// Watches the file. Returns none, and logs why, if it cannot be watched.
     pub(super) fn watch(&self) -> Option<FolderWatch> {
-        let watching = FolderWatch::file(&self.path).and_then(|mut watch| {
+        let path = self.path.as_ref()?;
+        let watching = FolderWatch::file(path).and_then(|mut watch| {
             watch.arm()?;
             Ok(watch)
         });
         watching
             .inspect_err(|error| {
-                let file = self.path.display();
+                let file = path.display();
                 warn!(%file, %error, "the file of grants cannot be watched; send SIGHUP after changing it");
             })
             .ok()
@@ -92,7 +110,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config.toml");
         std::fs::write(&path, "[grants.\"example.org/a\"]\nhost-paths = [\"/srv\"]\n").unwrap();
-        let file = GrantFile::new(path.clone(), ShippedPlugins::default());
+        let file = GrantFile::new(Some(path.clone()), ShippedPlugins::default());
         let granted = file.read_again().unwrap();
         assert!(granted.is_some());
         // As a shell and most editors write: truncated first.

@@ -26,6 +26,8 @@
 //! Names, sources and grants belong to content that was approved, not to the plugin that is loaded
 //! first: [`Approvals`] keeps what was settled.
 //!
+//! [`ClusterFolder`] is a second folder, for plugins that a cluster installs.
+//!
 //! A file that cannot be loaded never removes the version that was loaded before.
 #![forbid(unsafe_code)]
 
@@ -34,6 +36,8 @@ mod answers;
 mod approvals;
 mod catalog;
 mod claims;
+mod cluster;
+mod cluster_install;
 mod folder;
 mod grant_file;
 mod identified;
@@ -48,7 +52,9 @@ mod views;
 
 pub use answers::{AnswerEffect, IdentifyAnswer, Question, QuestionKey};
 pub use approvals::{Approvals, ApprovalsError};
-pub use folder::watch;
+pub use cluster::{ClusterContent, ClusterFolder, ClusterInstall, ClusterPluginError, ClusterRecord};
+pub use cluster_install::{InstalledPlugin, InstalledState};
+pub use folder::{PluginFolders, watch};
 pub use grant_file::GrantFile;
 pub use refusals::RegistryError;
 pub use registry::{PluginChanges, PluginRegistry};

@@ -58,6 +58,16 @@ pub enum RegistryError {
         /// The file that has it.
         loaded: PathBuf,
     },
+    /// The cluster installed it under another name.
+    #[error(
+        "it calls itself {name}, and the cluster installed it as {expected}; the VolumePlugin's spec.plugin must be {name}"
+    )]
+    OtherName {
+        /// Its name.
+        name: PluginName,
+        /// The name that it was installed for.
+        expected: String,
+    },
     /// Another file claims the name too, and neither has had it.
     #[error("{} calls itself {name}, too, with another content, and neither has had that name; remove one of the two files", other.display())]
     NameContested {
@@ -134,6 +144,7 @@ impl RegistryError {
                 _ => None,
             },
             Self::NameTaken { .. }
+            | Self::OtherName { .. }
             | Self::NameContested { .. }
             | Self::SourceTaken { .. }
             | Self::SourceContested { .. }

@@ -10,6 +10,7 @@ use volhost_runtime::{Call, CallError, Environment, LoadError, Plugin, Runtime};
 
 use super::answers::IdentifiedVolumes;
 use super::approvals::Approvals;
+use super::cluster::ClusterFolder;
 use super::quarantine::Quarantine;
 use super::refusals::Unapproved;
 use super::rights::ClaimRight;
@@ -53,6 +54,8 @@ pub struct PluginRegistry {
     environment: Arc<Environment>,
     /// How many volumes of a plugin may be attached to the node at once.
     pub(super) attach_limits: BTreeMap<PluginName, u32>,
+    /// The folder of plugins that the cluster installs, whose names are given.
+    pub(super) cluster: Option<Arc<ClusterFolder>>,
 }
 
 #[derive(Debug, Default)]
@@ -74,6 +77,8 @@ pub(super) struct RegistryState {
     /// The first scan of the folder has not ended: a plugin that is not known may be in a file that
     /// has not been read.
     is_starting: bool,
+    /// Files that the cluster has installed, until the outcome is known.
+    pub(super) installing: BTreeSet<PathBuf>,
     /// The content of a file that waits for approval.
     pub(super) unapproved: BTreeMap<PathBuf, Unapproved>,
     /// Files that were refused because the record could not be written.
@@ -95,6 +100,7 @@ impl PluginRegistry {
             identified: IdentifiedVolumes::default(),
             environment: Arc::default(),
             attach_limits: BTreeMap::new(),
+            cluster: None,
         }
     }
 
@@ -102,6 +108,13 @@ impl PluginRegistry {
     #[must_use]
     pub fn limiting(mut self, attach_limits: BTreeMap<PluginName, u32>) -> Self {
         self.attach_limits = attach_limits;
+        self
+    }
+
+    /// Takes plugins that the cluster installs, too.
+    #[must_use]
+    pub fn with_cluster(mut self, folder: Option<Arc<ClusterFolder>>) -> Self {
+        self.cluster = folder;
         self
     }
 

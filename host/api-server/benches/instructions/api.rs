@@ -55,7 +55,7 @@ async fn ask_over_socket(rounds: u64) {
     let shutdown = CancellationToken::new();
     tokio::spawn(answer(asked));
     let served =
-        tokio::spawn(volhost_api_server::serve(listener, NodeHandle::new(requests, changes), shutdown.clone()));
+        tokio::spawn(volhost_api_server::serve(listener, NodeHandle::new(requests, changes), None, shutdown.clone()));
     let mut client = VolumeManagerClient::new(connect(socket).await);
     let pod = PodSelector { uid: "00000000-0000-4000-8000-000000000000".into(), ..PodSelector::default() };
     for _ in 0..rounds {

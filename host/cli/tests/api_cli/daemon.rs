@@ -31,7 +31,7 @@ impl Daemon {
         let (fake, handle) = Fake::start(world);
         let stop = CancellationToken::new();
         let listener = volhost_api_server::bind(&folder.path().join("s.sock")).unwrap();
-        let serving = tokio::spawn(volhost_api_server::serve(listener, handle, stop.clone()));
+        let serving = tokio::spawn(volhost_api_server::serve(listener, handle, None, stop.clone()));
         Self { fake, stop, serving, folder }
     }
 

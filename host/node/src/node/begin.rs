@@ -12,7 +12,7 @@ use volhost_fuse_servers::FuseServerProcesses;
 use volhost_kernel::{Directory, Entry, FsOption, Kernel, KernelError, RootLock};
 use volhost_kubelet_root::claim;
 use volhost_objects::payload::SharedObjects;
-use volhost_plugin_folder::{Approvals, PluginRegistry};
+use volhost_plugin_folder::{Approvals, ClusterFolder, PluginRegistry};
 use volhost_runtime::{Environment, Runtime, RuntimeConfig};
 use volhost_volume_ops::recovery::Recovery;
 use volhost_volume_ops::volume_ops::{NodeParts, VolumeOps};
@@ -33,6 +33,7 @@ pub(super) struct BegunNode {
     pub(super) inside: Directory,
     pub(super) volume_ops: Arc<VolumeOps>,
     pub(super) registry: Arc<PluginRegistry>,
+    pub(super) cluster: Option<Arc<ClusterFolder>>,
     pub(super) memory: u64,
     pub(super) disk: u64,
     /// The SELinux label of containers' files, if the node has SELinux.
@@ -75,12 +76,17 @@ pub(super) fn begin(
     let state = state_folder(kernel.as_ref(), &root)
         .map_err(|source| StartError::State { path: options.root.join(layout::STATE), source })?;
     layout_version::check(kernel.as_ref(), &state, &options.root.join(layout::STATE))?;
+    let cluster = cluster_folder(options, &root)?;
+    let grants = match &cluster {
+        Some(folder) => options.grants.clone().with_cluster(folder.grants()),
+        None => options.grants.clone(),
+    };
     let runtime = Runtime::new(
         RuntimeConfig {
             cache_dir: options.cache.clone(),
             limits: volhost_runtime::Limits::default(),
             compiler: options.compiler.clone(),
-            grants: options.grants.clone(),
+            grants,
         },
         kernel.clone(),
     )?
@@ -92,7 +98,8 @@ pub(super) fn begin(
     if let Some(flex) = flex.clone() {
         environment = environment.with_driver_programs(flex);
     }
-    let registry = PluginRegistry::new(runtime, approvals).limiting(options.attach_limits.clone());
+    let registry =
+        PluginRegistry::new(runtime, approvals).limiting(options.attach_limits.clone()).with_cluster(cluster.clone());
     let registry = Arc::new(registry.with_environment(environment));
     let inside = root.clone();
     let records = Path::new(layout::STATE).join(layout::FUSE_SERVERS);
@@ -111,7 +118,14 @@ pub(super) fn begin(
     fuse_servers::unmount_when_ended(&servers, kernel.clone(), Arc::clone(volume_ops.root()), ended);
     servers.adopt();
     let disk = kernel.usage(&inside, OsStr::new(layout::LOCK)).map(|usage| usage.capacity).unwrap_or_default();
-    Ok(BegunNode { lock, inside, volume_ops, registry, memory, disk, label, flex, servers })
+    Ok(BegunNode { lock, inside, volume_ops, registry, cluster, memory, disk, label, flex, servers })
+}
+
+/// The folder of plugins that the cluster installs, if it may.
+fn cluster_folder(options: &NodeOptions, root: &Directory) -> Result<Option<Arc<ClusterFolder>>, StartError> {
+    let Some(bound) = options.cluster_plugins.clone() else { return Ok(None) };
+    let folder = ClusterFolder::open(options.kernel.clone(), root, &options.root, bound);
+    folder.map(|folder| Some(Arc::new(folder))).map_err(StartError::ClusterPlugins)
 }
 
 /// Refuses a root folder that lies among what volhost reads, or inside or around another one's.

@@ -38,6 +38,9 @@ pub enum StartError {
     /// The folder for the records of FUSE servers cannot be made.
     #[error("the folder for the records of FUSE servers cannot be made: {0}")]
     FuseServers(#[source] KernelError),
+    /// The folder of plugins that the cluster installs cannot be opened.
+    #[error("the folder of plugins from the cluster cannot be opened: {0}")]
+    ClusterPlugins(#[source] KernelError),
     /// The tmpfs for records cannot be made.
     #[error("the tmpfs for records at {} cannot be mounted: {source}", path.display())]
     State {

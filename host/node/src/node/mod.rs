@@ -22,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use volhost_kernel::{Detach, Directory, Kernel, RootLock};
+use volhost_plugin_folder::PluginRegistry;
 use volhost_volume_ops::layout;
 
 pub use self::error::StartError;
@@ -33,6 +34,7 @@ use crate::event_loop::NodeHandle;
 pub struct Node {
     handle: NodeHandle,
     reload: Vec<Arc<Notify>>,
+    cluster: Option<Arc<PluginRegistry>>,
     stop: CancellationToken,
     event_loop: JoinHandle<bool>,
     kernel: Arc<dyn Kernel>,
@@ -54,6 +56,11 @@ impl Node {
     /// How to talk to it.
     pub fn handle(&self) -> NodeHandle {
         self.handle.clone()
+    }
+
+    /// The plugins, if the cluster may install some.
+    pub fn cluster_plugins(&self) -> Option<Arc<PluginRegistry>> {
+        self.cluster.clone()
     }
 
     /// Reads the grants, the plugin folder and the manifest folder again, and looks for what gone

@@ -12,7 +12,7 @@ use volhost_model::PluginName;
 use volhost_objects::payload::Issuer;
 use volhost_objects::populate::NodeIdentity;
 use volhost_process::Launcher;
-use volhost_runtime::{GrantPolicy, Signatures};
+use volhost_runtime::{Grant, GrantPolicy, Signatures};
 
 use crate::event_loop::{Bounds, Watchdog};
 
@@ -35,6 +35,8 @@ pub struct NodeOptions {
     pub grants: GrantPolicy,
     /// The file that grants are read from again when it changes, if there is one.
     pub grant_file: Option<PathBuf>,
+    /// The most that the cluster may grant the plugins that it installs; none if it may install none.
+    pub cluster_plugins: Option<Grant>,
     /// Whose plugins are taken.
     pub signatures: Signatures,
     /// A controller attaches volumes, not the host.

@@ -18,6 +18,7 @@ use volhost_manifests::ManifestFolder;
 use volhost_metrics::{CsiCalls, Exposition, NodeDisks};
 use volhost_model::clock::Clock;
 use volhost_objects::payload::{SharedObjects, renewals};
+use volhost_plugin_folder::{GrantFile, PluginFolders};
 use volhost_runtime::{Environment, NodeFacts};
 use volhost_volume_ops::events::EventSink;
 use volhost_volume_ops::stats::VolumeMeter;
@@ -77,7 +78,7 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
     let (begun, mut options) = tokio::task::spawn_blocking(move || (begin(&options, known, ended), options))
         .await
         .map_err(|_| StartError::Ended)?;
-    let BegunNode { lock, inside, volume_ops, registry, memory, disk, label, flex, servers } = begun?;
+    let BegunNode { lock, inside, volume_ops, registry, cluster, memory, disk, label, flex, servers } = begun?;
     options.identity = options.identity.with_selinux(label);
 
     let stop = CancellationToken::new();
@@ -87,14 +88,14 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
     let (requests, request_inputs) = mpsc::channel(REQUEST_QUEUE);
 
     let mut reload = vec![Arc::new(Notify::new())];
+    let plugins = Arc::clone(&registry);
     registry.set_starting(true);
     tokio::spawn(volhost_plugin_folder::watch(
-        options.plugins.clone(),
+        PluginFolders { operator: options.plugins.clone(), cluster: cluster.clone() },
         registry.clone(),
-        options
-            .grant_file
-            .clone()
-            .map(|file| volhost_plugin_folder::GrantFile::new(file, options.grants.shipped().clone())),
+        (options.grant_file.is_some() || cluster.is_some()).then(|| {
+            GrantFile::new(options.grant_file.clone(), options.grants.shipped().clone()).with_cluster(cluster.clone())
+        }),
         plugin_changes,
         reload.first().cloned().unwrap_or_default(),
         stop.clone(),
@@ -253,7 +254,18 @@ pub(super) async fn start(mut options: NodeOptions) -> Result<Node, StartError> 
     };
     let handle = NodeHandle::new(requests, changes).with_exposition(exposition).with_token_clients(token_clients);
     let event_loop = tokio::spawn(run(node, inputs, options.watchdog, stop.clone(), STOP_GRACE));
-    Ok(Node { handle, reload, stop, event_loop, kernel: options.kernel, root: options.root, inside, _lock: lock })
+    let cluster = cluster.map(|_| plugins);
+    Ok(Node {
+        handle,
+        reload,
+        cluster,
+        stop,
+        event_loop,
+        kernel: options.kernel,
+        root: options.root,
+        inside,
+        _lock: lock,
+    })
 }
 
 /// The store of OCI images, in the root folder. What an earlier run has left is removed in the
