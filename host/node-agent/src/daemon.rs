@@ -10,13 +10,17 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Code, Status};
 use tower::service_fn;
 use volhost_api::pb;
+use volhost_api::pb::cluster_plugins_client::ClusterPluginsClient;
 use volhost_api::pb::inspect_client::InspectClient;
+use volhost_api::pb::install_cluster_plugin_request::Part;
 use volhost_api::pb::volume_manager_client::VolumeManagerClient;
 use volhost_objects::{Kind, ObjectKey};
 
 use crate::cluster_object::ClusterObject;
 use crate::plan::{Held, HeldObjects};
 
+/// Bytes of a component in one message.
+const PART_BYTES: usize = 1 << 20;
 /// How long the daemon may take to answer a call that does not wait.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
@@ -48,6 +52,7 @@ impl From<Status> for CallError {
 pub(crate) struct Daemon {
     manager: VolumeManagerClient<Channel>,
     inspect: InspectClient<Channel>,
+    plugins: ClusterPluginsClient<Channel>,
 }
 
 impl Daemon {
@@ -62,6 +67,7 @@ impl Daemon {
         let channel = Endpoint::from_static("http://volhost").connect_with_connector_lazy(connector);
         Self {
             manager: VolumeManagerClient::new(channel.clone()).max_decoding_message_size(usize::MAX),
+            plugins: ClusterPluginsClient::new(channel.clone()),
             inspect: InspectClient::new(channel).max_decoding_message_size(usize::MAX),
         }
     }
@@ -147,6 +153,37 @@ impl Daemon {
         let events = pb::ListEventsRequest { after, object: String::new() };
         let request = pb::WatchRequest { kind: kind.into(), filter: None, events: Some(events) };
         Ok(self.inspect.clone().watch(request).await?.into_inner())
+    }
+
+    /// What the cluster has installed; none if the node's operator does not let it.
+    pub(crate) async fn cluster_plugins(&self) -> Result<Option<Vec<pb::InstalledClusterPlugin>>, Status> {
+        match self.plugins.clone().list_cluster_plugins(timed(pb::ListClusterPluginsRequest {})).await {
+            Ok(answer) => Ok(Some(answer.into_inner().plugins)),
+            // Unimplemented: an older daemon.
+            Err(status) if matches!(status.code(), Code::FailedPrecondition | Code::Unimplemented) => Ok(None),
+            Err(status) => Err(status),
+        }
+    }
+
+    /// Installs a plugin for the cluster; without a component, that of its digest is installed.
+    pub(crate) async fn install_plugin(
+        &self,
+        plugin: pb::ClusterPlugin,
+        component: Option<Vec<u8>>,
+    ) -> Result<(), Status> {
+        let first = pb::InstallClusterPluginRequest { part: Some(Part::Plugin(plugin)) };
+        let parts: Vec<_> = component.iter().flat_map(|component| component.chunks(PART_BYTES)).collect();
+        let parts = parts
+            .into_iter()
+            .map(|part| pb::InstallClusterPluginRequest { part: Some(Part::Component(part.to_vec())) });
+        let parts: Vec<_> = std::iter::once(first).chain(parts).collect();
+        self.plugins.clone().install_cluster_plugin(timed(tokio_stream::iter(parts))).await.map(drop)
+    }
+
+    /// Removes a plugin that the cluster has installed.
+    pub(crate) async fn remove_plugin(&self, plugin: &str) -> Result<(), Status> {
+        let request = pb::RemoveClusterPluginRequest { plugin: plugin.to_owned() };
+        self.plugins.clone().remove_cluster_plugin(timed(request)).await.map(drop)
     }
 
     /// Offers to issue tokens. Returns the questions.

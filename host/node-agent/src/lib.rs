@@ -7,6 +7,7 @@
 //!      |<-- volumesInUse ------------------ in_use <-----------------------|
 //!      |<-- CSINode, labels -------------- csi_node <---------------------|
 //!      |<-- Events ------------------------ events <-----------------------|
+//!      |<-- NodePlugins ----------------- plugins <----------------------|
 //!      '<-- TokenRequests ----------------- tokens <-----------------------'
 //! ```
 //!
@@ -33,6 +34,7 @@
 //! | `growth` | the status of claims whose volumes have grown |
 //! | `csi_node` | the CSINode, and the labels of topology |
 //! | `events` | events on pods |
+//! | `plugins` | plugins that the cluster installs |
 //! | `tokens` | tokens of service accounts |
 #![forbid(unsafe_code)]
 
@@ -47,6 +49,7 @@ mod known;
 mod mirror;
 mod parent;
 mod plan;
+mod plugins;
 mod refusals;
 mod run;
 mod tokens;

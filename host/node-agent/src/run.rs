@@ -17,7 +17,7 @@ use crate::daemon::{CallError, Daemon};
 use crate::error::AgentError;
 use crate::mirror::{Mirror, PodReferences};
 use crate::watches::{Connect, KnownNode};
-use crate::{csi_node, events, growth, in_use, parent, tokens, watches};
+use crate::{csi_node, events, growth, in_use, parent, plugins, tokens, watches};
 
 /// How long after the end of a session the daemon is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -112,6 +112,7 @@ impl SessionParts {
             growth::report(client, daemon, events, growing),
             tokens::issue(client, daemon),
             csi_node::report(client, node, daemon, known.clone()),
+            plugins::keep(client, node, daemon, known.clone()),
             keep_labels(daemon, labels),
         )?;
         Ok(())
