@@ -96,6 +96,7 @@ rules:
       - system:serviceaccounts:volhost-csi
       - system:serviceaccounts:volhost-node
       - system:serviceaccounts:volhost-attach-detach
+      - system:serviceaccounts:volhost-plugins
   - { level: Metadata, users: ['system:serviceaccount:kube-system:attachdetach-controller'] }
   - { level: None }
 ";

@@ -25,6 +25,8 @@ mod kit;
 mod kubectl_plugin;
 mod migrated;
 mod node_agent;
+mod plugin_rollout;
+mod plugins;
 mod proxy;
 mod reconcile;
 mod scale;

@@ -84,7 +84,7 @@ impl AgentNode {
         for plugin in ["config-map", "csi", "secret", "projected"] {
             builder = builder.plugin(artifacts::plugin(plugin));
         }
-        let mut node = builder.config("[grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"$NODE/disk\"]\n").build();
+        let mut node = builder.config("[grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"$NODE/disk\"]\n[cluster-grants]\nhost-paths = [\"$NODE/disk\"]\n").build();
         let registry = node.folder().join("registry");
         fs::create_dir(&registry).unwrap();
         node.add_arguments(&["--plugin-registry", registry.to_str().unwrap()]);
@@ -141,6 +141,11 @@ impl AgentNode {
 
     fn log(&self) -> String {
         fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    /// The name of the Node.
+    pub(crate) fn name(&self) -> &str {
+        self.name
     }
 
     /// Applies a pod on this node. Returns its uid.
