@@ -125,8 +125,8 @@ impl<'a> Run<'a> {
             self.each(&pods, |pod| drop(self.api.create(POD_LIST, &pod_of(size, pod, 0))));
             self.wait("half is attached", &leader, || self.driver.account().attached() * 2 >= size.all_volumes());
             leader.kill();
-            attaching.kill_leader();
             let killed = Instant::now();
+            attaching.kill_leader();
             follower.wait_leads();
             failed_over = killed.elapsed().as_secs_f64();
             self.wait("all is attached", &follower, || self.driver.account().attached() == size.all_volumes());
