@@ -8,7 +8,7 @@
 # The output of a program is printed whole when it ends. Documentation tests come last.
 set -uo pipefail
 
-# It is busy on one processor for half an hour, since it emulates another: begun last, it would leave
+# It is busy on one processor for ten minutes, since it emulates another: begun last, it would leave
 # the others idle.
 LONGEST=vm
 PROGRAM_DEADLINE=45m

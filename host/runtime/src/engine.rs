@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-use crate::limits::{Limits, MOST_MEMORY_BYTES};
+use super::limits::{Limits, MOST_MEMORY_BYTES};
 
 /// Address space reserved for a plugin's memory, in bytes: the most that a grant can allow, so that
 /// it never moves.
@@ -62,7 +62,7 @@ fn places() -> InstanceAllocationStrategy {
 
 /// The configuration that both sides must agree on. Everything that a volume plugin does not need
 /// is off: each feature has had its advisories.
-fn config() -> Config {
+pub(crate) fn config() -> Config {
     let mut config = Config::new();
     config
         .epoch_interruption(true)
@@ -88,11 +88,15 @@ pub(crate) fn compiling() -> wasmtime::Result<Engine> {
     Engine::new(&config())
 }
 
-/// Names the compiler, its version and its settings: compiled code of another name is not ours to
-/// run.
+/// Names the compiler of this host, its version and its settings: compiled code of another name is
+/// not ours to run.
 pub(crate) fn compatibility() -> wasmtime::Result<String> {
-    let engine = compiling()?;
+    Ok(name(&compiling()?))
+}
+
+/// Names an engine that compiles.
+pub(crate) fn name(engine: &Engine) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
-    Ok(format!("{:016x}", hasher.finish()))
+    format!("{:016x}", hasher.finish())
 }

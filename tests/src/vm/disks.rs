@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use super::precompiled;
 use crate::artifacts;
 
 /// The size of the test's disk: a sparse file.
@@ -13,7 +14,8 @@ const METADATA_BYTES: u64 = 64 << 20;
 /// The plugins that a guest has.
 const PLUGINS: [&str; 8] = ["cifs", "empty-dir", "fc", "host-path", "iscsi", "local", "loop", "nfs"];
 
-/// Writes `payload.img` and `disk.img` in this folder.
+/// Writes `payload.img` and `disk.img` in this folder. The second has the folder `compiled`: the
+/// compiled plugins.
 pub(super) fn make(folder: &Path) {
     let payload = folder.join("payload");
     fs::create_dir_all(payload.join("plugins")).expect("a folder");
@@ -25,13 +27,18 @@ pub(super) fn make(folder: &Path) {
     }
     let list = artifacts::shipped_list();
     fs::copy(&list, payload.join(list.file_name().expect("a name"))).expect("the list of plugins is copied");
-    for name in PLUGINS {
-        fs::copy(artifacts::plugin(name), payload.join("plugins").join(format!("{name}.wasm"))).expect("a plugin");
+    let plugins = PLUGINS.map(artifacts::plugin);
+    for plugin in &plugins {
+        let name = plugin.file_name().expect("a name");
+        fs::copy(plugin, payload.join("plugins").join(name)).expect("a plugin");
     }
     let bytes = size_of(&payload) + METADATA_BYTES;
     file_system(&folder.join("payload.img"), bytes, &["-d", &payload.display().to_string()]);
     fs::remove_dir_all(&payload).expect("the folder is removed");
-    file_system(&folder.join("disk.img"), DISK_BYTES, &[]);
+    let disk = folder.join("disk");
+    precompiled::write(&disk.join("compiled"), &plugins);
+    file_system(&folder.join("disk.img"), DISK_BYTES, &["-d", &disk.display().to_string()]);
+    fs::remove_dir_all(&disk).expect("the folder is removed");
 }
 
 fn file_system(image: &Path, bytes: u64, options: &[&str]) {

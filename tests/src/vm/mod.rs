@@ -6,7 +6,7 @@
 //!
 //!  /            root.img of tests/vm/build.sh, discarded when the guest ends
 //!  /payload     read-only: volhost, volhostd and the plugins under test
-//!  /disk        the test's own disk: outlives a power loss
+//!  /disk        the test's own disk: outlives a power loss; compiled/ has the plugins' code
 //! ```
 //!
 //! `tests/vm/build.sh` builds kernel and root file system once. The processor is emulated, which
@@ -16,6 +16,7 @@
 
 mod agent;
 mod disks;
+mod precompiled;
 mod qemu;
 
 use std::path::PathBuf;

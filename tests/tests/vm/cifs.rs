@@ -4,6 +4,7 @@ use volhost_tests::manifests::pod;
 
 use crate::cifs_server::{CIFS, PASSWORD, SHARE, Server, inline, secret};
 use crate::kit::Daemon;
+use crate::suite;
 
 /// The case file of the conformance suite.
 const CASE: &str = include_str!("../../conformance/cifs.yaml");
@@ -140,18 +141,5 @@ fn what_the_server_lacks_and_a_server_that_is_gone_are_named_and_delay_no_other_
 fn the_plugin_follows_the_contract_on_a_real_share() {
     let server = Server::start();
     let guest = &server.guest;
-    guest.run(&format!("cat >/disk/cifs.yaml <<'END'\n{CASE}\nEND"));
-    // Some of the cases: the guest computes slowly.
-    let cases = CASES.map(|case| format!("--only {case}")).join(" ");
-    let run = guest.try_run(&format!(
-        "/payload/volhost conformance /payload/plugins/cifs.wasm --config /disk/cifs.yaml --cache-dir /disk/cache {cases}"
-    ));
-    assert!(run.succeeded(), "{}\n{}", run.output, run.error);
-    for case in CASES {
-        assert!(
-            run.output.lines().any(|line| line.contains("passed") && line.contains(case)),
-            "{case}: {}",
-            run.output
-        );
-    }
+    suite::check(guest, "cifs", CASE, &CASES);
 }

@@ -5,6 +5,7 @@ use volhost_tests::wait::eventually;
 
 use crate::fc_target::{FC, Fabric, PORTS, at};
 use crate::kit::claimed;
+use crate::suite;
 
 /// The case file of the conformance suite.
 const CASE: &str = include_str!("../../conformance/fc.yaml");
@@ -79,16 +80,7 @@ fn units_are_found_by_port_or_name_and_removed_with_their_last_pod_though_the_da
     daemon.kill();
 
     // The suite, on the same fabric.
-    guest.run(&format!("cat >/disk/fc.yaml <<'END'\n{CASE}\nEND"));
-    let cases = CASES.map(|case| format!("--only {case}")).join(" ");
-    let run = guest.try_run(&format!(
-        "/payload/volhost conformance /payload/plugins/fc.wasm --config /disk/fc.yaml --cache-dir /disk/cache {cases}"
-    ));
-    assert!(run.succeeded(), "{}\n{}", run.output, run.error);
-    for case in CASES {
-        let passed = run.output.lines().any(|line| line.contains("passed") && line.contains(case));
-        assert!(passed, "{case}: {}", run.output);
-    }
+    suite::check(guest, "fc", CASE, &CASES);
 }
 
 #[test]

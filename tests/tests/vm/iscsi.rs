@@ -4,6 +4,7 @@ use volhost_tests::manifests::{device_pod, pod};
 
 use crate::iscsi_target::{ISCSI, Target};
 use crate::kit::claimed;
+use crate::suite;
 
 /// A port on which nothing listens.
 const DEAD: &str = "127.0.0.1:3999";
@@ -152,19 +153,6 @@ fn the_plugin_follows_the_contract_on_a_real_target() {
     let target = Target::start("conformance");
     target.unit(0, 32 << 20);
     let guest = &target.guest;
-    guest.run(&format!("cat >/disk/iscsi.yaml <<'END'\n{CASE}\nEND"));
-    // Some of the cases: the guest computes slowly.
-    let cases = CASES.map(|case| format!("--only {case}")).join(" ");
-    let run = guest.try_run(&format!(
-        "/payload/volhost conformance /payload/plugins/iscsi.wasm --config /disk/iscsi.yaml --cache-dir /disk/cache {cases}"
-    ));
-    assert!(run.succeeded(), "{}\n{}", run.output, run.error);
-    for case in CASES {
-        assert!(
-            run.output.lines().any(|line| line.contains("passed") && line.contains(case)),
-            "{case}: {}",
-            run.output
-        );
-    }
+    suite::check(guest, "iscsi", CASE, &CASES);
     target.assert_unused();
 }

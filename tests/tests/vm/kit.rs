@@ -13,6 +13,12 @@ pub(crate) struct Daemon<'a> {
     arguments: &'static str,
 }
 
+/// The command that makes a cache with the compiled plugins, unless it is there. A daemon removes
+/// the plugins that it does not have from its cache: each has one of its own.
+pub(crate) fn fill_cache(folder: &str) -> String {
+    format!("test -e {folder} || {{ cp -al /disk/compiled {folder}; chmod 700 {folder}; }}")
+}
+
 impl<'a> Daemon<'a> {
     /// Starts a daemon with these plugins of the payload.
     pub(crate) fn start(guest: &'a Guest, name: &'static str, plugins: &[&str]) -> Self {
@@ -23,13 +29,14 @@ impl<'a> Daemon<'a> {
     pub(crate) fn start_with(guest: &'a Guest, name: &'static str, plugins: &[&str], arguments: &'static str) -> Self {
         let daemon = Self { guest, name, arguments };
         let folder = daemon.folder();
-        guest.run(&format!("mkdir -p {folder}/root {folder}/manifests {folder}/plugins {folder}/data"));
-        for plugin in plugins {
-            guest.run(&format!("cp /payload/plugins/{plugin}.wasm {folder}/plugins/"));
-        }
+        let files: String = plugins.iter().map(|plugin| format!(" /payload/plugins/{plugin}.wasm")).collect();
         guest.run(&format!(
-            "printf '[grants.\"volhost.io/loop\"]\\ninterfaces = [\"id-maps\"]\\nloop-files = [\"{folder}/data\"]\\n[grants.\"kubernetes.io/host-path\"]\\n\
-             host-paths = [\"{folder}/data\"]\\n' >{folder}/volhost.toml"
+            "mkdir -p {folder}/root {folder}/manifests {folder}/plugins {folder}/data
+             cp {files} {folder}/plugins/
+             {cache}
+             printf '[grants.\"volhost.io/loop\"]\\ninterfaces = [\"id-maps\"]\\nloop-files = [\"{folder}/data\"]\\n[grants.\"kubernetes.io/host-path\"]\\n\
+             host-paths = [\"{folder}/data\"]\\n' >{folder}/volhost.toml",
+            cache = fill_cache(&format!("{folder}/cache"))
         ));
         daemon.run();
         daemon
@@ -42,13 +49,13 @@ impl<'a> Daemon<'a> {
         daemon
     }
 
-    /// Starts the daemon, and waits until it serves. It compiles plugins in the background.
+    /// Starts the daemon, and waits until it serves.
     pub(crate) fn run(&self) {
         let folder = self.folder();
         let served = self.guest.try_run(&format!(
             "rm -f /run/{name}.ready; mkfifo /run/{name}.ready
              setsid /payload/volhostd run --root-dir {folder}/root --plugin-dir {folder}/plugins \
-             --manifests {folder}/manifests --socket /run/{name}.sock --cache-dir /disk/cache \
+             --manifests {folder}/manifests --socket /run/{name}.sock --cache-dir {folder}/cache \
              --config {folder}/volhost.toml --shipped-plugins /payload/shipped-plugins.sha256 \
              --ready-file /run/{name}.ready {arguments} >>{folder}/log 2>&1 </dev/null & echo $! >/run/{name}.pid
              read -r line </run/{name}.ready",

@@ -28,3 +28,4 @@ mod older_kernel;
 mod power_loss;
 mod quotas;
 mod selinux;
+mod suite;

@@ -4,6 +4,7 @@ use volhost_tests::manifests::pod;
 
 use crate::kit::Daemon;
 use crate::nfs_server::{EXPORTS, NFS, Server, inline};
+use crate::suite;
 
 /// The case file of the conformance suite.
 const CASE: &str = include_str!("../../conformance/nfs.yaml");
@@ -191,18 +192,5 @@ fn the_plugin_follows_the_contract_on_a_real_share() {
     let guest = &server.guest;
     guest.run(&format!("mkdir -p {EXPORTS}/conformance"));
     server.export("conformance");
-    guest.run(&format!("cat >/disk/nfs.yaml <<'END'\n{CASE}\nEND"));
-    // Some of the cases: the guest computes slowly.
-    let cases = CASES.map(|case| format!("--only {case}")).join(" ");
-    let run = guest.try_run(&format!(
-        "/payload/volhost conformance /payload/plugins/nfs.wasm --config /disk/nfs.yaml --cache-dir /disk/cache {cases}"
-    ));
-    assert!(run.succeeded(), "{}\n{}", run.output, run.error);
-    for case in CASES {
-        assert!(
-            run.output.lines().any(|line| line.contains("passed") && line.contains(case)),
-            "{case}: {}",
-            run.output
-        );
-    }
+    suite::check(guest, "nfs", CASE, &CASES);
 }

@@ -2,6 +2,7 @@
 
 use crate::kit::Daemon;
 use crate::nfs_server::{EXPORTS, Server};
+use crate::suite;
 
 const SHARE: &str = "/disk/exports/claims";
 
@@ -147,15 +148,5 @@ fn the_controller_follows_the_contract_on_a_real_share() {
     let guest = &server.guest;
     guest.run(&format!("mkdir -p {EXPORTS}/conformance"));
     server.export("conformance");
-    let case = include_str!("../../conformance/nfs.yaml");
-    guest.run(&format!("cat >/disk/nfs-claims.yaml <<'END'\n{case}\nEND"));
-    let cases = CASES.map(|case| format!("--only {case}")).join(" ");
-    let run = guest.try_run(&format!(
-        "/payload/volhost conformance /payload/plugins/nfs.wasm --config /disk/nfs-claims.yaml --cache-dir /disk/cache {cases}"
-    ));
-    assert!(run.succeeded(), "{}\n{}", run.output, run.error);
-    for case in CASES {
-        let passed = run.output.lines().any(|line| line.contains("passed") && line.contains(case));
-        assert!(passed, "{case}: {}", run.output);
-    }
+    suite::check(guest, "nfs", include_str!("../../conformance/nfs.yaml"), &CASES);
 }

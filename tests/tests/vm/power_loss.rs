@@ -1,5 +1,5 @@
 //! The machine ends between two instructions, with volumes mounted and in the middle of operations,
-//! and is rebooted. All of it in one guest: each new one compiles the plugins again.
+//! and is rebooted. All of it in one guest: a new one would need a boot more.
 
 use volhost_tests::vm::Guest;
 
