@@ -177,6 +177,7 @@ pub mod share_folders;
 pub mod source;
 mod suggest;
 pub mod tmpfs;
+mod unit_file_system;
 mod volume;
 
 #[cfg(not(target_family = "wasm"))]
@@ -210,6 +211,7 @@ pub use provisioning::{GroupRequest, SnapshotPage, SnapshotRequest, VolumeAnswer
 pub use quantity::Bytes;
 pub use quote::quoted;
 pub use settings::SettingKind;
+pub use unit_file_system::UnitFileSystem;
 pub use volume::Volume;
 
 /// The names that most plugins need.

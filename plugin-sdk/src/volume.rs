@@ -1,6 +1,7 @@
 //! One volume, as a pod wants it, with typed access to its source.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use crate::backend;
 use crate::error::{Error, Result};
@@ -332,6 +333,46 @@ impl<'call> Volume<'call> {
                 text.parse().map_err(|_| self.invalid(path, format_args!("{} is not a whole number", quoted(&text))))
             })
             .transpose()
+    }
+
+    /// Reads a field that is a whole number of this range, in quotes: attributes of a `csi` volume are
+    /// texts. `what` names the number in the message (`the number of a port`). None when absent.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](Error::InvalidArgument) naming the field, the value and the range.
+    ///
+    /// ```
+    /// use volhost_plugin_sdk::prelude::*;
+    /// # let _host = volhost_plugin_sdk::testing::TestHost::new();
+    /// let volume = Volume::builder("csi").field("port", "2049").field("uid", "1000").field("gid", "-1");
+    /// let volume = volume.handle();
+    /// assert_eq!(volume.number_in_quotes("port", "the number of a port", 1..=65535)?, Some(2049));
+    /// assert_eq!(volume.user_or_group("uid", "the number of a user")?, Some(1000));
+    /// let error = volume.user_or_group("gid", "the number of a group").unwrap_err();
+    /// assert!(error.to_string().contains("must be the number of a group, from 0 to 4294967294"), "{error}");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn number_in_quotes(&self, path: &str, what: &str, range: RangeInclusive<u32>) -> Result<Option<u32>> {
+        let Some(text) = self.short(path)? else { return Ok(None) };
+        // `parse` takes a sign.
+        let digits = text.chars().all(|c| c.is_ascii_digit());
+        match text.parse::<u32>() {
+            Ok(number) if digits && range.contains(&number) => Ok(Some(number)),
+            _ => Err(self.invalid(
+                path,
+                format_args!("{} must be {what}, from {} to {}, in quotes", quoted(&text), range.start(), range.end()),
+            )),
+        }
+    }
+
+    /// As [`Volume::number_in_quotes`], for the number of a user or a group.
+    ///
+    /// # Errors
+    /// As [`Volume::number_in_quotes`].
+    pub fn user_or_group(&self, path: &str, what: &str) -> Result<Option<u32>> {
+        /// The highest number: the next one means "none".
+        const LAST: u32 = u32::MAX - 1;
+        self.number_in_quotes(path, what, 0..=LAST)
     }
 
     /// Reads a field that is one of a few words, and returns the word's value. None when absent.

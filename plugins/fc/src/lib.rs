@@ -3,7 +3,6 @@
 
 mod name;
 mod source;
-mod staging;
 #[cfg(test)]
 mod tests;
 
@@ -14,9 +13,6 @@ use volhost_plugin_sdk::prelude::*;
 /// The plugin `kubernetes.io/fc`.
 #[derive(Debug)]
 pub struct Fc;
-
-/// The volume is one file system, without the mounts below it.
-const RECURSIVE: bool = false;
 
 impl VolumePlugin for Fc {
     fn describe(about: &mut Description) {
@@ -32,7 +28,7 @@ impl VolumePlugin for Fc {
     fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         if !target.is_mounted()? {
-            target.attach(mount_for(&source, target)?)?;
+            target.attach(source.file_system().bind(target)?)?;
         }
         if source.read_only {
             return Ok(());
@@ -52,7 +48,7 @@ impl Stager for Fc {
             return Ok(());
         }
         let device = source.unit.connect()?;
-        match staging::mount(&source, &device).and_then(|mount| target.attach(mount)) {
+        match source.file_system().mount(&device).and_then(|mount| target.attach(mount)) {
             Ok(()) => Ok(()),
             Err(error) => Err(source.unit.undone(error)),
         }
@@ -76,22 +72,9 @@ impl BlockMapper for Fc {
 
 impl Expander for Fc {
     fn expand(volume: &Volume, _attached: Option<&Attachment>, target: Option<&MountTarget>, to: u64) -> Result<u64> {
-        staging::expand(&Source::read(volume)?, target, to)
+        let source = Source::read(volume)?;
+        source.file_system().expand(&source.unit.rescan()?, target, to)
     }
-}
-
-/// A bind of the staging mount, with the options of the pod's mount.
-fn mount_for(source: &Source, target: &MountTarget) -> Result<DetachedMount> {
-    let Some(node) = target.staging_mount()? else {
-        return Err(Error::precondition(format!("fc: {} is not staged on this node yet", source.unit)));
-    };
-    let mount = node.bind(RECURSIVE).with_context(|| format!("binding the mount of {}", source.unit))?;
-    let mut options: Vec<&str> = source.options.of_mount.iter().map(String::as_str).collect();
-    if source.read_only && !options.contains(&"ro") {
-        options.push("ro");
-    }
-    mount.set_options(&options, RECURSIVE).context("spec.mountOptions")?;
-    Ok(mount)
 }
 
 export_plugin!(Fc, Stager, BlockMapper, Expander);

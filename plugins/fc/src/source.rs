@@ -1,7 +1,7 @@
 //! The fields of `fc`.
 
-use volhost_plugin_sdk::MountOptions;
 use volhost_plugin_sdk::prelude::*;
+use volhost_plugin_sdk::{MountOptions, UnitFileSystem};
 
 use crate::name::UnitName;
 
@@ -64,6 +64,17 @@ impl Source {
         let read_only = volume.boolean(READ_ONLY)?.unwrap_or(false) || volume.read_only();
         let fs_type = volume.one_of(FS_TYPE, FS_TYPES)?.unwrap_or(DEFAULT_FS);
         Ok(Self { unit, fs_type, read_only, options })
+    }
+
+    /// The unit's file system.
+    pub(crate) fn file_system(&self) -> UnitFileSystem<'_> {
+        UnitFileSystem {
+            kind: "fc",
+            unit: self.unit.to_string(),
+            fs_type: self.fs_type,
+            options: &self.options,
+            read_only: self.read_only,
+        }
     }
 }
 

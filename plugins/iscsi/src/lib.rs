@@ -4,7 +4,6 @@
 mod connection;
 mod portal;
 mod source;
-mod staging;
 #[cfg(test)]
 mod tests;
 
@@ -15,9 +14,6 @@ use volhost_plugin_sdk::prelude::*;
 /// The plugin `kubernetes.io/iscsi`.
 #[derive(Debug)]
 pub struct Iscsi;
-
-/// The volume is one file system, without the mounts below it.
-const RECURSIVE: bool = false;
 
 impl VolumePlugin for Iscsi {
     fn describe(about: &mut Description) {
@@ -33,7 +29,7 @@ impl VolumePlugin for Iscsi {
     fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         if !target.is_mounted()? {
-            target.attach(mount_for(&source, target)?)?;
+            target.attach(source.file_system().bind(target)?)?;
         }
         if source.read_only {
             return Ok(());
@@ -53,7 +49,7 @@ impl Stager for Iscsi {
             return Ok(());
         }
         let device = source.connect(volume)?;
-        match staging::mount(&source, &device).and_then(|mount| target.attach(mount)) {
+        match source.file_system().mount(&device).and_then(|mount| target.attach(mount)) {
             Ok(()) => Ok(()),
             Err(error) => Err(source.connection.undone(error)),
         }
@@ -77,22 +73,10 @@ impl BlockMapper for Iscsi {
 
 impl Expander for Iscsi {
     fn expand(volume: &Volume, _attached: Option<&Attachment>, target: Option<&MountTarget>, to: u64) -> Result<u64> {
-        staging::expand(&Source::read(volume)?, target, to)
+        let source = Source::read(volume)?;
+        let device = source.connection.unit()?.rescan().context("iscsi")?;
+        source.file_system().expand(&device, target, to)
     }
-}
-
-/// A bind of the staging mount, with the options of the pod's mount.
-fn mount_for(source: &Source, target: &MountTarget) -> Result<DetachedMount> {
-    let Some(node) = target.staging_mount()? else {
-        return Err(Error::precondition(format!("iscsi: {} is not staged on this node yet", source.connection)));
-    };
-    let mount = node.bind(RECURSIVE).with_context(|| format!("binding the mount of {}", source.connection))?;
-    let mut options: Vec<&str> = source.options.of_mount.iter().map(String::as_str).collect();
-    if source.read_only && !options.contains(&"ro") {
-        options.push("ro");
-    }
-    mount.set_options(&options, RECURSIVE).context("spec.mountOptions")?;
-    Ok(mount)
 }
 
 export_plugin!(Iscsi, Stager, BlockMapper, Expander);

@@ -1,8 +1,9 @@
 //! The fields of `iscsi`.
 
+use volhost_plugin_sdk::files::Content;
 use volhost_plugin_sdk::objects::{Keyed, Secret};
 use volhost_plugin_sdk::prelude::*;
-use volhost_plugin_sdk::{MountOptions, files::Content};
+use volhost_plugin_sdk::{MountOptions, UnitFileSystem};
 
 use crate::connection::Connection;
 use crate::portal;
@@ -115,6 +116,17 @@ impl Source {
             }
         }
         unit.connect().context("iscsi")
+    }
+
+    /// The unit's file system.
+    pub(crate) fn file_system(&self) -> UnitFileSystem<'_> {
+        UnitFileSystem {
+            kind: "iscsi",
+            unit: self.connection.to_string(),
+            fs_type: self.fs_type,
+            options: &self.options,
+            read_only: self.read_only,
+        }
     }
 }
 

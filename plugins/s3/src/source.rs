@@ -22,8 +22,6 @@ const KEY_BYTES: usize = 1024;
 const REGION_BYTES: usize = 64;
 /// The longest URL of an endpoint, in bytes.
 const ENDPOINT_BYTES: usize = 512;
-/// The highest number of a user and of a group: the next one means "none".
-const LAST_ID: u32 = u32::MAX - 1;
 /// Amazon's first region, which servers of others take for granted, too.
 const DEFAULT_REGION: &str = "us-east-1";
 
@@ -57,8 +55,8 @@ impl Source {
             prefix: prefix(volume)?,
             endpoint: endpoint(volume)?.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com")),
             region,
-            uid: number(volume, UID, "the number of a user")?,
-            gid: number(volume, GID, "the number of a group")?,
+            uid: volume.user_or_group(UID, "the number of a user")?,
+            gid: volume.user_or_group(GID, "the number of a group")?,
             read_only: volume.boolean(READ_ONLY)?.unwrap_or(false) || volume.read_only(),
         })
     }
@@ -151,17 +149,4 @@ fn region(volume: &Volume) -> Result<String> {
         return Ok(region);
     }
     Err(volume.invalid(REGION, format_args!("{} is no name of a region", quoted(&region))))
-}
-
-/// A field that is a number in quotes: attributes of a `csi` volume are texts.
-fn number(volume: &Volume, field: &str, what: &str) -> Result<Option<u32>> {
-    let Some(text) = volume.short(field)? else { return Ok(None) };
-    // `parse` takes a sign.
-    let digits = text.chars().all(|c| c.is_ascii_digit());
-    match text.parse::<u32>() {
-        Ok(number) if digits && number <= LAST_ID => Ok(Some(number)),
-        _ => {
-            Err(volume.invalid(field, format_args!("{} must be {what}, from 0 to {LAST_ID}, in quotes", quoted(&text))))
-        }
-    }
 }

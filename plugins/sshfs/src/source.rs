@@ -21,8 +21,6 @@ const SERVER_BYTES: usize = 253;
 const PATH_BYTES: usize = 4095;
 /// The longest name of a user, in bytes: that of useradd(8), with room for other systems.
 const USER_BYTES: usize = 64;
-/// The highest number of a user and of a group: the next one means "none".
-const LAST_ID: u32 = u32::MAX - 1;
 /// What a path consists of beside letters and digits: the host lets nothing else into an argument.
 const IN_PATHS: &str = "._-/:@+%~[]";
 
@@ -54,9 +52,9 @@ impl Source {
             user: user(volume)?,
             server: server(volume)?,
             path: path(volume)?,
-            port: number(volume, PORT, "the number of a port", 1, u16::MAX.into())?,
-            uid: number(volume, UID, "the number of a user", 0, LAST_ID)?,
-            gid: number(volume, GID, "the number of a group", 0, LAST_ID)?,
+            port: volume.number_in_quotes(PORT, "the number of a port", 1..=u16::MAX.into())?,
+            uid: volume.user_or_group(UID, "the number of a user")?,
+            gid: volume.user_or_group(GID, "the number of a group")?,
             read_only: volume.boolean(READ_ONLY)?.unwrap_or(false) || volume.read_only(),
         })
     }
@@ -113,19 +111,5 @@ fn path(volume: &Volume) -> Result<String> {
         None => Ok(path),
         Some(other) => Err(volume
             .invalid(PATH, format_args!("{} has {other:?}; a path has letters, digits and {IN_PATHS}", quoted(&path)))),
-    }
-}
-
-/// A field that is a number in quotes: attributes of a `csi` volume are texts.
-fn number(volume: &Volume, field: &str, what: &str, least: u32, most: u32) -> Result<Option<u32>> {
-    let Some(text) = volume.short(field)? else { return Ok(None) };
-    // `parse` takes a sign.
-    let digits = text.chars().all(|c| c.is_ascii_digit());
-    match text.parse::<u32>() {
-        Ok(number) if digits && (least..=most).contains(&number) => Ok(Some(number)),
-        _ => {
-            Err(volume
-                .invalid(field, format_args!("{} must be {what}, from {least} to {most}, in quotes", quoted(&text))))
-        }
     }
 }

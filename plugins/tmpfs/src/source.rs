@@ -16,8 +16,6 @@ const HANDLE_BYTES: usize = 253;
 const DEFAULT_MODE: u32 = 0o1777;
 /// Every bit that chmod(2) sets.
 const MODES: u32 = 0o7777;
-/// The highest number of a user and of a group: the next one means "none".
-const LAST_ID: u32 = u32::MAX - 1;
 
 /// A checked source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,10 +56,10 @@ impl Source {
         Ok(Self {
             handle,
             size,
-            inodes: number(volume, INODES, "a number of files and folders", 1, u32::MAX)?,
+            inodes: volume.number_in_quotes(INODES, "a number of files and folders", 1..=u32::MAX)?,
             mode: mode(volume)?,
-            uid: number(volume, UID, "the number of a user", 0, LAST_ID)?,
-            gid: number(volume, GID, "the number of a group", 0, LAST_ID)?,
+            uid: volume.user_or_group(UID, "the number of a user")?,
+            gid: volume.user_or_group(GID, "the number of a group")?,
             mount_options: MountOptions::read(volume).of_mount_alone()?,
         })
     }
@@ -83,19 +81,5 @@ fn mode(volume: &Volume) -> Result<u32> {
     match u32::from_str_radix(&text, 8) {
         Ok(mode) if is_octal && mode <= MODES => Ok(mode),
         _ => Err(volume.invalid(MODE, format_args!("{} must be octal, {MODES:o} at most, in quotes", quoted(&text)))),
-    }
-}
-
-/// A field that is a number in quotes.
-fn number(volume: &Volume, field: &str, what: &str, least: u32, most: u32) -> Result<Option<u32>> {
-    let Some(text) = volume.short(field)? else { return Ok(None) };
-    // `parse` takes a sign.
-    let digits = text.chars().all(|c| c.is_ascii_digit());
-    match text.parse::<u32>() {
-        Ok(number) if digits && (least..=most).contains(&number) => Ok(Some(number)),
-        _ => {
-            Err(volume
-                .invalid(field, format_args!("{} must be {what}, from {least} to {most}, in quotes", quoted(&text))))
-        }
     }
 }
