@@ -12,7 +12,7 @@ const DISK_BYTES: u64 = 4 << 30;
 /// Room that the file system of the payload needs beside its files, in bytes.
 const METADATA_BYTES: u64 = 64 << 20;
 /// The plugins that a guest has.
-const PLUGINS: [&str; 8] = ["cifs", "empty-dir", "fc", "host-path", "iscsi", "local", "loop", "nfs"];
+const PLUGINS: [&str; 9] = ["cifs", "csi", "empty-dir", "fc", "host-path", "iscsi", "local", "loop", "nfs"];
 
 /// Writes `payload.img` and `disk.img` in this folder. The second has the folder `compiled`: the
 /// compiled plugins.
