@@ -1,7 +1,7 @@
 //! The disks of a guest: the program under test, and one for the test.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::precompiled;
@@ -13,6 +13,8 @@ const DISK_BYTES: u64 = 4 << 30;
 const METADATA_BYTES: u64 = 64 << 20;
 /// The plugins that a guest has.
 const PLUGINS: [&str; 9] = ["cifs", "csi", "empty-dir", "fc", "host-path", "iscsi", "local", "loop", "nfs"];
+/// Those that only tests load.
+const FIXTURES: [&str; 1] = ["fixture-share-mutants"];
 
 /// Writes `payload.img` and `disk.img` in this folder. The second has the folder `compiled`: the
 /// compiled plugins.
@@ -27,7 +29,8 @@ pub(super) fn make(folder: &Path) {
     }
     let list = artifacts::shipped_list();
     fs::copy(&list, payload.join(list.file_name().expect("a name"))).expect("the list of plugins is copied");
-    let plugins = PLUGINS.map(artifacts::plugin);
+    let plugins: Vec<PathBuf> =
+        PLUGINS.iter().map(|name| artifacts::plugin(name)).chain(FIXTURES.map(artifacts::fixture)).collect();
     for plugin in &plugins {
         let name = plugin.file_name().expect("a name");
         fs::copy(plugin, payload.join("plugins").join(name)).expect("a plugin");

@@ -22,6 +22,7 @@ mod kit;
 mod nfs;
 mod nfs_dead_server;
 mod nfs_latency;
+mod nfs_mutants;
 mod nfs_provisioning;
 mod nfs_server;
 mod older_kernel;
