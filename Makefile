@@ -73,11 +73,11 @@ cluster-demo: plugins ## see a stock Kubernetes use a plugin's volumes, as root;
 	@$(OUT)/cluster-demo $(TARGET)/volhost-image.tar
 
 e2e: BUILD += -p volhost-tests
-e2e: plugins ## run Kubernetes' own tests of storage drivers, as root, in 15 minutes: FOCUS=REGEX, SKIP=REGEX
+e2e: plugins ## run Kubernetes' own tests of storage drivers, as root, in 15 minutes: FOCUS=REGEX, SKIP=REGEX, DRIVER=FOLDER
 	@deploy/setup.sh --cluster
 	@tests/kubernetes/build.sh --e2e
 	deploy/image.sh --fast --from $(OUT) --out $(TARGET)
-	@$(OUT)/cluster-e2e $(TARGET)/volhost-image.tar $(TARGET)/e2e "$(FOCUS)" "$(SKIP)"
+	@$(OUT)/cluster-e2e $(TARGET)/volhost-image.tar $(TARGET)/e2e "$(FOCUS)" "$(SKIP)" "$(DRIVER)"
 
 # The binaries too: end-to-end tests start them, and cargo builds for a test only those of its own package.
 build-tests: BUILD := --workspace --bins --tests

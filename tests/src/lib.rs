@@ -15,6 +15,7 @@ pub mod figures;
 pub mod fuse;
 pub mod http;
 pub mod images;
+pub mod interruptions;
 pub mod kill_points;
 pub mod loop_devices;
 pub mod manifests;

@@ -11,12 +11,12 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
-use tokio::signal::unix::{SignalKind, signal};
 use volhost_tests::artifacts::workspace;
 use volhost_tests::cluster::{Cluster, IMAGE, NODE};
+use volhost_tests::interruptions::interruptions;
 use volhost_tests::loop_devices::LoopDevices;
 use volhost_tests::wait::eventually;
 
@@ -35,25 +35,6 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
-}
-
-/// Receives SIGINT and SIGTERM.
-fn interruptions() -> Receiver<()> {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(async {
-            let mut interrupt = signal(SignalKind::interrupt()).expect("a signal handler");
-            let mut terminate = signal(SignalKind::terminate()).expect("a signal handler");
-            loop {
-                tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
-                if sender.send(()).is_err() {
-                    return;
-                }
-            }
-        });
-    });
-    receiver
 }
 
 fn show(image: &Path, interrupted: &Receiver<()>) {

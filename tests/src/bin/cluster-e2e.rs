@@ -1,6 +1,6 @@
 //! `make e2e`: Kubernetes' own tests of storage drivers (e2e.test, "External Storage") for
-//! `deploy/csi` on a stock kubelet. Ends with a table of what passed, failed and was left out, and
-//! with the reasons.
+//! `deploy/csi`, or for another CSI driver with `volhost controller` in place of its sidecars, on a
+//! stock kubelet. Ends with a table of what passed, failed and was left out, and with the reasons.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -12,19 +12,24 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use volhost_tests::artifacts::workspace;
+use volhost_tests::artifacts::{self, workspace};
 use volhost_tests::cluster::Cluster;
+use volhost_tests::interruptions::interruptions;
 
-const USAGE: &str =
-    "usage: cluster-e2e IMAGE.tar REPORT-FOLDER [FOCUS] [SKIP]; `make e2e` makes the image and runs this";
+const USAGE: &str = "usage: cluster-e2e IMAGE.tar REPORT-FOLDER [FOCUS] [SKIP] [DRIVER-FOLDER]; `make e2e` makes the image and runs this";
 /// Those of external drivers.
 const FOCUS: &str = r"External.Storage";
 /// Always left out: tests that end programs of a node through ssh, need the cluster for themselves,
 /// are of Windows, or measure large clusters.
 const SKIP: &str = r"\[Disruptive\]|\[Serial\]|ntfs|Feature:Windows|performance";
+/// How often the processes are looked at.
+const LOOKED_AT: Duration = Duration::from_millis(200);
 /// How many tests run at once.
 const PROCESSES: &str = "--procs=4";
 
@@ -40,7 +45,13 @@ fn main() -> ExitCode {
     let report = PathBuf::from(report);
     fs::create_dir_all(&report).expect("the folder of the report");
     let report = report.canonicalize().expect("the folder of the report");
-    run(Path::new(image), &report, focus, &skip);
+    // What is started is ended by unwinding: a signal may not end this process at once.
+    let interrupted = interruptions();
+    let driver = given(2).map_or_else(|| Driver::Deployed(image.into()), |folder| Driver::Own(folder.into()));
+    if !run(&driver, &report, (focus, &skip), &interrupted) {
+        eprintln!("cluster-e2e: interrupted");
+        return ExitCode::FAILURE;
+    }
     let text = fs::read_to_string(report.join("report.json")).expect("ginkgo has written a report");
     let specs = specs(&serde_json::from_str(&text).expect("the report is JSON"));
     show(&specs);
@@ -50,15 +61,58 @@ fn main() -> ExitCode {
     if passed && !failed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs the tests. Their report is in the folder then.
-fn run(image: &Path, report: &Path, focus: &str, skip: &str) {
+/// The driver that is tested.
+enum Driver {
+    /// `deploy/csi`, with the image in this archive.
+    Deployed(PathBuf),
+    /// What the program `start` in this folder runs until it is ended, with `driver.yaml` and
+    /// `classes.yaml` beside it.
+    Own(PathBuf),
+}
+
+impl Driver {
+    /// Starts it in the cluster. Returns the file that describes it to the tests, and its process.
+    fn start(&self, cluster: &Cluster, report: &Path) -> (PathBuf, Option<Child>) {
+        let (classes, described, process) = match self {
+            Self::Deployed(image) => {
+                share_blocks(cluster);
+                cluster.deploy_csi(image);
+                let own = workspace().join("tests/kubernetes");
+                (own.join("e2e-classes.yaml"), own.join("e2e-driver.yaml"), None)
+            }
+            Self::Own(folder) => {
+                let folder = folder.canonicalize().expect("the driver's folder");
+                let log = fs::File::create(report.join("driver.log")).expect("a log");
+                let path = std::env::var("PATH").unwrap_or_default();
+                let programs = artifacts::volhost();
+                let programs = programs.parent().expect("a folder of programs").display();
+                // With its node, all that it has started ends.
+                let process = cluster
+                    .node()
+                    .inside(folder.join("start"))
+                    .env("NODE", cluster.node().folder())
+                    .env("KUBELET", cluster.kubelet())
+                    .env("KUBECONFIG", cluster.kubeconfig())
+                    .env("PATH", format!("{programs}:{path}"))
+                    .stdin(Stdio::null())
+                    .stdout(log.try_clone().expect("a handle"))
+                    .stderr(log)
+                    .spawn()
+                    .expect("the driver's start runs");
+                (folder.join("classes.yaml"), folder.join("driver.yaml"), Some(process))
+            }
+        };
+        cluster.kubectl(&["apply", "-f", &classes.display().to_string()]);
+        (described, process)
+    }
+}
+
+/// Runs the tests. Their report is in the folder then. Returns whether they have run to their end.
+fn run(driver: &Driver, report: &Path, (focus, skip): (&str, &str), interrupted: &Receiver<()>) -> bool {
     println!("Starting Kubernetes, and the driver in it ...");
     let cluster = Cluster::start();
-    share_blocks(&cluster);
     cluster.install_snapshots();
-    cluster.deploy_csi(image);
-    let classes = workspace().join("tests/kubernetes/e2e-classes.yaml").display().to_string();
-    cluster.kubectl(&["apply", "-f", &classes]);
+    let (described, mut process) = driver.start(&cluster, report);
     let programs = cluster.programs();
     let own_tests = programs.join("e2e.test");
     assert!(own_tests.exists(), "there is no {}; run tests/kubernetes/build.sh --e2e", own_tests.display());
@@ -71,7 +125,7 @@ fn run(image: &Path, report: &Path, focus: &str, skip: &str) {
 
     println!("Running the tests that match {focus} and not {skip} ...");
     let log = fs::File::create(report.join("log")).expect("a log");
-    let status = Command::new(programs.join("ginkgo"))
+    let mut tests = Command::new(programs.join("ginkgo"))
         .args([PROCESSES, "--no-color", "-v", "--timeout=60m", "--poll-progress-after=0", "--keep-going"])
         .args(["--json-report=report.json", "--focus", focus, "--skip", skip])
         .arg("--output-dir")
@@ -80,16 +134,36 @@ fn run(image: &Path, report: &Path, focus: &str, skip: &str) {
         .args(["--", "-provider=skeleton", "-dump-logs-on-failure=true"])
         .arg(format!("-kubeconfig={}", cluster.kubeconfig().display()))
         .arg(format!("-kubectl-path={}", programs.join("kubectl").display()))
-        .arg(format!("-storage.testdriver={}", workspace().join("tests/kubernetes/e2e-driver.yaml").display()))
+        .arg(format!("-storage.testdriver={}", described.display()))
         .env("KUBE_TEST_REPO", REPOSITORY)
         .env("HOME", report)
         .current_dir(report)
         .stdin(Stdio::null())
         .stdout(log.try_clone().expect("a handle"))
         .stderr(log)
-        .status()
+        .spawn()
         .expect("ginkgo runs");
-    println!("ginkgo has ended: {status}");
+    loop {
+        if interrupted.recv_timeout(LOOKED_AT).is_ok() {
+            end(&mut tests);
+            return false;
+        }
+        if let Some(status) = tests.try_wait().expect("ginkgo is a child") {
+            println!("ginkgo has ended: {status}");
+            return true;
+        }
+        let ended = process.as_mut().and_then(|process| process.try_wait().expect("the driver's start is a child"));
+        if let Some(ended) = ended {
+            end(&mut tests);
+            panic!("the driver's start has ended: {ended}; see {}", report.join("driver.log").display());
+        }
+    }
+}
+
+/// Ends the tests: ginkgo ends its own processes at SIGTERM.
+fn end(tests: &mut Child) {
+    let _ = kill_process(Pid::from_child(tests), Signal::TERM);
+    let _ = tests.wait();
 }
 
 /// Mounts an XFS where the driver keeps its images: a snapshot of a volume that is in use needs a

@@ -68,7 +68,7 @@ fn a_tokens_longest_life_goes_with_its_signing_and_is_long_enough_to_renew_it() 
 fn every_option_can_be_given_in_the_file_and_in_the_environment() {
     let text = "
         root-dir = '/r'\nplugin-dir = '/p'\nmanifests = '/m'\nplugin-registry = '/y'\nmanifest-grace = '20s'\nshipped-plugins = '/l'\nsocket = '/s'\nsocket-group = 'g'\nnode-name = 'n'\nnode-label = ['a=b', 'c=d']\ncache-dir = '/c'
-        log-format = 'json'\nlog-level = 'debug'\nmetrics-listen = '127.0.0.1:9810'\nstatus-page = 'off'\notlp-endpoint = 'unix:/o'\noperation-deadline = '1m'\nplugin-cpu-time = '1s'\nmax-operations = 3\ncontroller-attaches = true\nkubernetes = true\nkubeconfig = '/k8s'\nscope = 'label:a=b'\nverify-attached = '10s'\nrefresh-period = '20s'\nflex-driver-dir = '/d'\ntrusted-keys = '/t'\nrequire-signature = true\nprovision = true\nreclaim-grace = '30m'\ntoken-signing-key = '/k'\ntoken-issuer = 'https://i'\ntoken-max-lifetime = '1h'\nready-file = '/f'";
+        log-format = 'json'\nlog-level = 'debug'\nmetrics-listen = '127.0.0.1:9810'\nstatus-page = 'off'\notlp-endpoint = 'unix:/o'\noperation-deadline = '1m'\nplugin-cpu-time = '1s'\nmax-operations = 3\ncontroller-attaches = true\nkubernetes = true\nkubeconfig = '/k8s'\nscope = 'label:a=b'\nverify-attached = '10s'\nrefresh-period = '20s'\nflex-driver-dir = '/d'\ntrusted-keys = '/t'\nrequire-signature = true\ncluster-plugins = true\nprovision = true\nreclaim-grace = '30m'\ntoken-signing-key = '/k'\ntoken-issuer = 'https://i'\ntoken-max-lifetime = '1h'\nready-file = '/f'";
     // The list of shipped plugins is read, so it has to exist.
     let lists = tempfile::tempdir().unwrap();
     let list = lists.path().join("shipped-plugins.sha256");
@@ -105,6 +105,7 @@ fn every_option_can_be_given_in_the_file_and_in_the_environment() {
         ("VOLHOST_FLEX_DRIVER_DIR", "/d"),
         ("VOLHOST_TRUSTED_KEYS", "/t"),
         ("VOLHOST_REQUIRE_SIGNATURE", "true"),
+        ("VOLHOST_CLUSTER_PLUGINS", "true"),
         ("VOLHOST_PROVISION", "true"),
         ("VOLHOST_RECLAIM_GRACE", "30m"),
         ("VOLHOST_TOKEN_SIGNING_KEY", "/k"),
