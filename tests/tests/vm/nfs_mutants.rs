@@ -5,7 +5,7 @@ use crate::suite;
 
 const PLUGIN: &str = "fixture-share-mutants";
 /// The case file of the conformance suite.
-const CASE: &str = include_str!("../../conformance/share-mutants.yaml");
+const CASE: &str = include_str!("../../conformance/mutant-share.yaml");
 
 /// A broken rule, and the case that finds it.
 type Mutant = (&'static str, &'static str);
