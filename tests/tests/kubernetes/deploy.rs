@@ -75,3 +75,13 @@ fn the_manifests_are_accepted_and_permit_not_much_more_than_what_is_called() {
     .concat();
     assert!(!allowed(&cluster, "volhost-csi-node", &node).contains(&true));
 }
+
+#[test]
+fn the_manifests_of_the_other_controllers_are_accepted() {
+    let cluster = Cluster::shared();
+    for (folder, namespace) in [("attach-detach", "volhost-attach-detach"), ("plugins", "volhost-plugins")] {
+        // Nothing is looked up in a namespace that is not there.
+        cluster.apply(&format!("{{ apiVersion: v1, kind: Namespace, metadata: {{ name: {namespace} }} }}"));
+        deploy(&cluster, folder, &["--dry-run=server"]);
+    }
+}
