@@ -85,7 +85,7 @@ pub(crate) struct VolumesArguments {
 /// Find what is wrong with the volumes of the cluster; the exit code is 1 if anything is
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
-    /// How long a step may take before it is told
+    /// How long a step may take before it is reported
     #[arg(long, value_name = "DURATION", default_value = "1m")]
     pub(crate) late: HumanDuration,
     #[command(flatten)]

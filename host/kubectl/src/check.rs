@@ -65,7 +65,7 @@ struct Known {
     claims: Vec<PersistentVolumeClaim>,
     nodes: Vec<Node>,
     events: Vec<Event>,
-    /// What takes longer is told.
+    /// What takes longer is reported.
     soon: Duration,
 }
 

@@ -21,7 +21,7 @@ pub(crate) enum Progress {
     Done,
     /// Not yet, and it may come by itself.
     Waits,
-    /// It does not come unless somebody acts.
+    /// It does not come by itself.
     Stuck,
     /// It could not be read.
     Unknown,
@@ -186,7 +186,7 @@ pub(crate) fn claim_story(chain: &ClaimChain, pod: Option<(&Pod, &[Event], &str)
         Read::Found(claim) => claim,
         Read::Missing => {
             let text = format!("the claim {} does not exist", chain.name);
-            return story.ends(Progress::Stuck, text, "whoever creates the claim");
+            return story.ends(Progress::Stuck, text, "you, or the program that creates the claim");
         }
         Read::Refused(reason) => return story.unread(&format!("the claim {}", chain.name), reason),
     };
@@ -204,7 +204,11 @@ pub(crate) fn claim_story(chain: &ClaimChain, pod: Option<(&Pod, &[Event], &str)
         Read::Found(volume) => volume,
         Read::Missing => {
             let text = format!("the PersistentVolume {volume_name} that the claim names does not exist");
-            return story.ends(Progress::Stuck, text, "whoever creates the volume, or a new claim without volumeName");
+            return story.ends(
+                Progress::Stuck,
+                text,
+                "you, or the program that creates the volume; or make a claim without volumeName",
+            );
         }
         Read::Refused(reason) => return story.unread(&format!("the PersistentVolume {volume_name}"), reason),
     };
@@ -263,7 +267,7 @@ fn unbound(
     let warning = warning.unwrap_or_default();
     let Some((class_name, class)) = &chain.class else {
         let text = format!("the claim names no class, and no PersistentVolume fits it.{warning}");
-        return story.ends(Progress::Stuck, text, "whoever makes such a volume, or a claim with storageClassName");
+        return story.ends(Progress::Stuck, text, "you: make such a volume, or a claim with storageClassName");
     };
     let class = match class {
         Read::Found(class) => class,
@@ -271,14 +275,14 @@ fn unbound(
             let text = format!(
                 "the StorageClass {class_name} does not exist, and no PersistentVolume of that class fits.{warning}"
             );
-            return story.ends(Progress::Stuck, text, "whoever makes the class or the volume");
+            return story.ends(Progress::Stuck, text, "you: make the class or the volume");
         }
         Read::Refused(reason) => return story.unread(&format!("the StorageClass {class_name}"), reason),
     };
     let provisioner = &class.provisioner;
     if provisioner == "kubernetes.io/no-provisioner" {
         let text = format!("the class {class_name} makes no volumes, and no PersistentVolume of it fits.{warning}");
-        return story.ends(Progress::Stuck, text, "whoever makes the volume");
+        return story.ends(Progress::Stuck, text, "you: make the volume");
     }
     let selected = claim.metadata.annotations.as_ref().and_then(|all| all.get("volume.kubernetes.io/selected-node"));
     if class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer") && selected.is_none() {
@@ -298,7 +302,9 @@ fn unbound(
         }
         _ => {
             let text = format!("{text} No replica of its controller works now");
-            let acts = format!("whoever runs the controller of {provisioner}: kubectl get pods -A | grep controller");
+            let acts = format!(
+                "the operator of {provisioner}, whose controller does not run: kubectl get pods -A | grep controller"
+            );
             return story.ends(Progress::Stuck, text, acts);
         }
     };
@@ -321,12 +327,14 @@ fn driver_story(
     match &driver.node {
         Some(Read::Found(csi_node)) if !csi_node.spec.drivers.iter().any(|one| one.name == *name) => {
             let text = format!("the driver {name} is not registered on {node}");
-            let acts = format!("whoever runs the driver's pod on {node}: kubectl get csinode {node} lists its drivers");
+            let acts = format!(
+                "the operator of {name}, whose pod must run on {node}: kubectl get csinode {node} lists the drivers there"
+            );
             return story.ends(Progress::Stuck, text, acts);
         }
         Some(Read::Missing) => {
             let text = format!("{node} has no CSINode, and so no driver");
-            return story.ends(Progress::Stuck, text, format!("whoever runs {node}"));
+            return story.ends(Progress::Stuck, text, format!("the operator of {node}, whose kubelet makes it"));
         }
         Some(Read::Refused(reason)) => return story.unread(&format!("the CSINode {node}"), reason),
         _ => story.done(format!("{name} is registered on {node}")),

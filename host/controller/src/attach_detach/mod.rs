@@ -139,7 +139,7 @@ async fn control(arguments: AttachDetachArguments, stop: CancellationToken) -> R
             .await;
         drop(attachments);
     };
-    // Creations are no one's secret here: VolumeAttachments have names that each replica knows.
+    // Nothing is written to it: each replica computes the names of VolumeAttachments.
     let (_journal, mut requests) = Journal::new();
     let outcome = service::lead(&election, held, &mut requests, &stop, working).await;
     drop(listed);
