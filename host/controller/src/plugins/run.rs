@@ -101,22 +101,26 @@ impl Writer {
         }
     }
 
-    /// Statuses first: that a revision has failed is known before a node goes back.
+    /// Statuses first: that a revision has failed is known before a node goes back. An object that
+    /// cannot be written delays no other of its kind; the first such error is returned.
     async fn write(&self, decided: &Decisions) -> Result<(), kube::Error> {
+        let mut outcome = Ok(());
         for (names, remove, add) in
             [(&decided.kept, [].as_slice(), [FINALIZER].as_slice()), (&decided.released, &[FINALIZER], &[])]
         {
             for name in names {
-                self.set_finalizers(name, remove, add).await?;
+                outcome = outcome.and(self.set_finalizers(name, remove, add).await);
             }
         }
         for (name, status) in &decided.statuses {
-            self.set_status(name, status).await?;
+            outcome = outcome.and(self.set_status(name, status).await);
         }
+        outcome?;
+        let mut outcome = Ok(());
         for (name, plugins) in &decided.nodes {
-            self.assign(name, plugins).await?;
+            outcome = outcome.and(self.assign(name, plugins).await);
         }
-        Ok(())
+        outcome
     }
 
     async fn set_finalizers(&self, name: &str, remove: &[&str], add: &[&str]) -> Result<(), kube::Error> {
