@@ -71,11 +71,23 @@ spec: {{ drivers: [{{ name: {driver}, nodeID: {node}, topologyKeys: null }}] }}
         ));
     }
 
+    /// Acts as the node's kubelet: it reports these volumes in use.
+    fn report(&self, node: &str, volumes: &[String]) {
+        let status = json!({ "status": { "volumesInUse": volumes } }).to_string();
+        let node = self.node(node);
+        self.cluster().kubectl(&["patch", "node", &node, "--subresource=status", "--type=merge", "-p", &status]);
+    }
+
     /// Makes a claim, and returns its volume's name.
     fn claim(&self, claim: &str) -> String {
         self.storage.claim(claim, "");
         self.cluster().wait(&["pvc", claim], "jsonpath={.status.phase}=Bound");
         self.get(&["pvc", claim], ".spec.volumeName")
+    }
+
+    /// Makes a pod on a node, without the scheduler.
+    fn pod(&self, pod: &str, node: &str, claim: &str) {
+        self.cluster().apply(&pod_text(pod, &self.node(node), &[claim]));
     }
 
     /// The unique name of a volume.
@@ -113,6 +125,10 @@ spec: {{ drivers: [{{ name: {driver}, nodeID: {node}, topologyKeys: null }}] }}
         let of = format!("involvedObject.name={pod}");
         let what = "jsonpath={range .items[*]}{.type} {.reason} {.message}{\"\\n\"}{end}";
         self.cluster().kubectl(&["get", "events", "--field-selector", &of, "-o", what])
+    }
+
+    fn delete_pod(&self, pod: &str) {
+        self.cluster().kubectl(&["delete", "pod", pod, "--force", "--grace-period=0"]);
     }
 
     fn wait(&self, replica: &AttachDetach, what: &str, condition: impl FnMut() -> bool) {
@@ -204,6 +220,74 @@ fn a_container_writes_to_a_volume_that_is_attached_and_then_detached_by_few_requ
     let holder = ["lease", NAME, "-n", NAMESPACE];
     assert_eq!(world.get(&holder, ".spec.holderIdentity"), "");
     world.end(&["wired-claim".to_owned()], &[]);
+}
+
+#[test]
+fn a_volume_of_one_node_moves_when_the_node_has_released_it_or_is_lost() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let world = World::start("moved");
+    let cluster = world.cluster();
+    for node in ["a", "b", "c", "d"] {
+        world.make_node(node);
+    }
+    // Kubernetes takes nodes without a kubelet for not ready after 40 s.
+    let mut replica = AttachDetach::start(cluster, "moved", &["--force-detach-after", "never"]);
+    replica.wait_leads();
+    let volume = world.claim("moved-claim");
+    let unique = world.unique(&volume);
+    let is_at = |node: &str| {
+        world.attached(&volume) == BTreeSet::from([world.node(node)]) && world.listed(node) == [unique.clone()]
+    };
+    world.pod("moved-one", "a", "moved-claim");
+    world.wait(&replica, "attached to a", || is_at("a"));
+    world.report("a", std::slice::from_ref(&unique));
+
+    world.pod("moved-two", "b", "moved-claim");
+    let used = format!(
+        "Warning FailedAttachVolume Multi-Attach error for volume \"{volume}\" Volume is already used by pod(s) moved-one"
+    );
+    world.wait(&replica, "the event", || world.events("moved-two").contains(&used));
+    world.delete_pod("moved-one");
+    // A pod that comes later is told what the controller knows by then.
+    world.pod("moved-late", "d", "moved-claim");
+    let waits = format!(
+        "Warning FailedAttachVolume Multi-Attach error for volume \"{volume}\" Volume is already exclusively attached to one node"
+    );
+    world.wait(&replica, "the event", || world.events("moved-late").contains(&waits));
+    assert!(is_at("a"), "the kubelet of a uses it: {}", replica.log());
+    world.delete_pod("moved-late");
+    world.report("a", &[]);
+    world.wait(&replica, "attached to b", || is_at("b") && world.listed("a").is_empty());
+    assert!(world.events("moved-two").contains("SuccessfulAttachVolume"));
+
+    // A node that is shut down: an administrator says so.
+    world.report("b", std::slice::from_ref(&unique));
+    world.pod("moved-three", "c", "moved-claim");
+    cluster.kubectl(&["taint", "node", &world.node("b"), "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"]);
+    world.delete_pod("moved-two");
+    world.wait(&replica, "attached to c", || is_at("c"));
+    let has_forced = |replica: &AttachDetach, reason: &str| {
+        let line = format!("attach_detach_controller_attachdetach_controller_forced_detaches{{reason=\"{reason}\"}} 1");
+        replica.metrics().lines().any(|found| found == line)
+    };
+    assert!(has_forced(&replica, "out-of-service"), "{}", replica.metrics());
+
+    // A node that does not answer: after the time.
+    world.report("c", std::slice::from_ref(&unique));
+    world.pod("moved-four", "d", "moved-claim");
+    world.delete_pod("moved-three");
+    assert!(replica.terminate(), "{}", replica.log());
+    let replica = AttachDetach::start(cluster, "moved-again", &["--force-detach-after", "2s"]);
+    world.wait(&replica, "attached to d", || is_at("d"));
+    assert!(has_forced(&replica, "timeout"), "{}", replica.metrics());
+
+    // A node that is deleted, while its kubelet reported the volume in use.
+    world.report("d", std::slice::from_ref(&unique));
+    cluster.kubectl(&["delete", "node", &world.node("d")]);
+    world.delete_pod("moved-four");
+    world.wait(&replica, "detached", || world.attached(&volume).is_empty());
+    AttachDetach::requests(cluster);
+    world.end(&["moved-claim".to_owned()], &["a", "b", "c", "d"]);
 }
 
 #[test]
