@@ -11,12 +11,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use volhost_tests::artifacts::{self, workspace};
 use volhost_tests::cluster::Cluster;
@@ -30,6 +32,8 @@ const FOCUS: &str = r"External.Storage";
 const SKIP: &str = r"\[Disruptive\]|\[Serial\]|ntfs|Feature:Windows|performance";
 /// How often the processes are looked at.
 const LOOKED_AT: Duration = Duration::from_millis(200);
+/// How long ginkgo has to end.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
 /// How many tests run at once.
 const PROCESSES: &str = "--procs=4";
 
@@ -138,6 +142,7 @@ fn run(driver: &Driver, report: &Path, (focus, skip): (&str, &str), interrupted:
         .env("KUBE_TEST_REPO", REPOSITORY)
         .env("HOME", report)
         .current_dir(report)
+        .process_group(0)
         .stdin(Stdio::null())
         .stdout(log.try_clone().expect("a handle"))
         .stderr(log)
@@ -160,9 +165,19 @@ fn run(driver: &Driver, report: &Path, (focus, skip): (&str, &str), interrupted:
     }
 }
 
-/// Ends the tests: ginkgo ends its own processes at SIGTERM.
+/// Ends the tests. At SIGTERM, ginkgo ends its own processes and lets each test remove what it has
+/// made, which a driver that does not answer can hold up for as long as the tests wait for it.
 fn end(tests: &mut Child) {
     let _ = kill_process(Pid::from_child(tests), Signal::TERM);
+    let begin = Instant::now();
+    while begin.elapsed() < ENDS_WITHIN {
+        if !matches!(tests.try_wait(), Ok(None)) {
+            return;
+        }
+        thread::sleep(LOOKED_AT);
+    }
+    // Its processes, too.
+    let _ = kill_process_group(Pid::from_child(tests), Signal::KILL);
     let _ = tests.wait();
 }
 
