@@ -47,7 +47,7 @@ impl Members {
         let (spec, status) = content.read()?;
         let handle = status.volume_group_snapshot_handle.as_deref().unwrap_or_default();
         for info in status.volume_snapshot_info_list.iter().flatten() {
-            let uid = content.metadata.uid.as_deref().unwrap_or_default();
+            let uid = group.metadata.uid.as_deref().unwrap_or_default();
             let (name, content_name) = names::of_member(uid, &info.volume_handle);
             let namespace = group.metadata.namespace.as_deref().unwrap_or_default();
             let found = known.snapshot(namespace, &name);

@@ -31,11 +31,11 @@ pub(super) fn of_driver(uid: &str) -> String {
     format!("groupsnapshot-{uid}")
 }
 
-/// The names of the snapshot of a volume in a group, and of its content. `content_uid`: of the
-/// group's content.
-pub(super) fn of_member(content_uid: &str, volume: &str) -> (String, String) {
+/// The names of the snapshot of a volume in the group with this UID, and of its content: who restores
+/// a group finds the snapshot of each volume by them.
+pub(super) fn of_member(uid: &str, volume: &str) -> (String, String) {
     let mut hash = Sha256::new();
-    hash.update(content_uid);
+    hash.update(uid);
     hash.update(volume);
     let hash: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     (format!("snapshot-{hash}"), format!("snapcontent-{hash}"))
