@@ -214,7 +214,8 @@ impl Grouper {
         if handles.is_empty() { Err(GroupError::NoClaim) } else { Ok(handles) }
     }
 
-    /// Makes the group's snapshots, and its status that of its content.
+    /// Makes the snapshots of a group that was taken, and its status that of its content. Those of a
+    /// group that was there before are its user's to make, as with upstream.
     async fn report(
         &self,
         known: &GroupCaches,
@@ -223,8 +224,8 @@ impl Grouper {
         content: Option<&VolumeGroupSnapshotContent>,
     ) -> Result<Next, GroupError> {
         let content = content.ok_or(GroupError::NoContent)?;
-        let ((_, has), (_, made)) = (group.read()?, content.read()?);
-        if made.volume_group_snapshot_handle.is_some() {
+        let ((spec, has), (_, made)) = (group.read()?, content.read()?);
+        if spec.source.selector.is_some() && made.volume_group_snapshot_handle.is_some() {
             let Some(snapshots) = self.caches.snapshots() else { return Ok(Next::Later) };
             self.members.make(&snapshots, group, content).await?;
         }

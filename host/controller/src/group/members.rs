@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::PersistentVolumeSpec;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::core::Resource;
 use kube::{Api, Client};
@@ -51,14 +52,16 @@ impl Members {
             let (name, content_name) = names::of_member(uid, &info.volume_handle);
             let namespace = group.metadata.namespace.as_deref().unwrap_or_default();
             let found = known.snapshot(namespace, &name);
+            let volume = self.caches.volume_of_handle(&spec.driver, &info.volume_handle);
+            let volume = volume.as_ref().and_then(|volume| volume.spec.as_ref());
             let snapshot = match found {
                 Some(found) => found,
-                None => Arc::new(self.make_snapshot(known, group, namespace, &name, &content_name).await?),
+                None => Arc::new(self.make_snapshot(known, group, &name, volume).await?),
             };
             let member = match known.content(&content_name) {
                 Some(found) => found,
                 None => {
-                    let object = self.member_content(spec, &content_name, handle, info, &snapshot);
+                    let object = member_content(spec, &content_name, handle, info, &snapshot, volume);
                     let made = self.apply::<VolumeSnapshotContent>(&content_name, &object).await?;
                     known.created_content(made.clone());
                     Arc::new(made)
@@ -89,14 +92,15 @@ impl Members {
         Ok(())
     }
 
+    /// As if it had been taken of the claim alone.
     async fn make_snapshot(
         &self,
         known: &SnapshotCaches,
         group: &VolumeGroupSnapshot,
-        namespace: &str,
         name: &str,
-        content: &str,
+        volume: Option<&PersistentVolumeSpec>,
     ) -> Result<VolumeSnapshot, GroupError> {
+        let claim = volume.and_then(|volume| volume.claim_ref.as_ref()?.name.as_deref());
         let object = json!({
             "apiVersion": VolumeSnapshot::api_version(&()),
             "kind": VolumeSnapshot::kind(&()),
@@ -105,39 +109,13 @@ impl Members {
                 "finalizers": [IN_GROUP],
                 "ownerReferences": group.owner_ref(&()).into_iter().collect::<Vec<_>>(),
             },
-            "spec": { "source": { "volumeSnapshotContentName": content } },
+            "spec": { "source": { "persistentVolumeClaimName": claim.unwrap_or_default() } },
         });
+        let namespace = group.metadata.namespace.as_deref().unwrap_or_default();
         let api = Api::<VolumeSnapshot>::namespaced(self.client.clone(), namespace);
         let made = api.patch(name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(object)).await?;
         known.created_snapshot(made.clone());
         Ok(made)
-    }
-
-    fn member_content(
-        &self,
-        spec: &GroupContentSpec,
-        name: &str,
-        group: &str,
-        info: &SnapshotInfo,
-        snapshot: &VolumeSnapshot,
-    ) -> Value {
-        let volume = self.caches.volume_of_handle(&spec.driver, &info.volume_handle);
-        let mut object = json!({
-            "apiVersion": VolumeSnapshotContent::api_version(&()),
-            "kind": VolumeSnapshotContent::kind(&()),
-            "metadata": { "name": name, "annotations": { GROUP_HANDLE: group } },
-            "spec": {
-                "driver": spec.driver,
-                "deletionPolicy": spec.deletion_policy,
-                "source": { "snapshotHandle": info.snapshot_handle },
-                "volumeSnapshotRef": snapshot.object_ref(&()),
-            },
-        });
-        let mode = volume.and_then(|volume| volume.spec.clone()?.volume_mode);
-        if let (Some(mode), Some(spec)) = (mode, object.get_mut("spec").and_then(Value::as_object_mut)) {
-            spec.insert("sourceVolumeMode".to_owned(), json!(mode));
-        }
-        object
     }
 
     /// Deletes the snapshots of a group. Returns whether all are gone. Their contents stay if the
@@ -213,6 +191,32 @@ impl Members {
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
         Api::<K>::all(self.client.clone()).patch(name, &parameters, &Patch::Apply(object)).await
     }
+}
+
+fn member_content(
+    spec: &GroupContentSpec,
+    name: &str,
+    group: &str,
+    info: &SnapshotInfo,
+    snapshot: &VolumeSnapshot,
+    volume: Option<&PersistentVolumeSpec>,
+) -> Value {
+    let mut object = json!({
+        "apiVersion": VolumeSnapshotContent::api_version(&()),
+        "kind": VolumeSnapshotContent::kind(&()),
+        "metadata": { "name": name, "annotations": { GROUP_HANDLE: group } },
+        "spec": {
+            "driver": spec.driver,
+            "deletionPolicy": spec.deletion_policy,
+            "source": { "volumeHandle": info.volume_handle },
+            "volumeSnapshotRef": snapshot.object_ref(&()),
+        },
+    });
+    let mode = volume.and_then(|volume| volume.volume_mode.as_deref());
+    if let (Some(mode), Some(spec)) = (mode, object.get_mut("spec").and_then(Value::as_object_mut)) {
+        spec.insert("sourceVolumeMode".to_owned(), json!(mode));
+    }
+    object
 }
 
 fn without_version(mut patch: Value) -> Value {

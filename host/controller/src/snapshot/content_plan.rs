@@ -35,7 +35,7 @@ pub(super) fn wanted(
 ) -> Result<Wanted, ContentError> {
     let (spec, status) = content.read()?;
     let is_in_group = status.volume_group_snapshot_handle.is_some() || content.has_annotation(GROUP_HANDLE);
-    if spec.driver != driver || is_in_group {
+    if spec.driver != driver {
         return Ok(Wanted::Nothing);
     }
     let is_bound = spec.volume_snapshot_ref.uid.as_ref().is_some_and(|uid| !uid.is_empty());
@@ -46,7 +46,8 @@ pub(super) fn wanted(
     if content.metadata.deletion_timestamp.is_some() {
         return Ok(if !is_protected || (has_snapshot && !content.has_annotation(BEING_DELETED)) {
             Wanted::Nothing
-        } else if spec.deletion_policy != DELETE {
+        } else if spec.deletion_policy != DELETE || is_in_group {
+            // The driver deletes the snapshots of a group together.
             Wanted::Release
         } else if let Some(handle) = status.snapshot_handle.as_ref().or(known) {
             Wanted::Deletion { handle: handle.clone() }
@@ -58,6 +59,8 @@ pub(super) fn wanted(
         });
     }
     match (taken_of, known) {
+        // It was made with the group, as it is.
+        (Some(_), None) if is_in_group => Ok(Wanted::Nothing),
         (Some(_), None) if !is_bound => Err(ContentError::Invalid(
             "a content with a VolumeHandle has to name the UID of its VolumeSnapshot; it is made by a controller",
         )),
@@ -150,8 +153,14 @@ mod tests {
         assert_eq!(wanted("other", &new, true).unwrap(), Wanted::Nothing);
         let grouped = content(volume(), metadata(&[GROUP_HANDLE], false), Value::Null);
         assert_eq!(of(&grouped, true), Wanted::Nothing);
-        let grouped = content(handle(), metadata(&[], false), json!({ "volumeGroupSnapshotHandle": "g" }));
-        assert_eq!(of(&grouped, true), Wanted::Nothing);
+        // Its user has made it for a snapshot that is in a group, as the driver answers.
+        let of_group = |metadata, is_ready: bool| {
+            let status = json!({ "snapshotHandle": "h", "volumeGroupSnapshotHandle": "g", "readyToUse": is_ready });
+            of(&content(handle(), metadata, status), false)
+        };
+        assert_eq!(of_group(metadata(&[], false), false), Wanted::Check { handle: "h".to_owned() });
+        assert_eq!(of_group(metadata(&[], false), true), Wanted::Nothing);
+        assert_eq!(of_group(metadata(&[], true), true), Wanted::Release);
     }
 
     #[test]

@@ -37,13 +37,11 @@ pub(super) fn owner(
     }
 }
 
-/// Whether it is a part of a group.
+/// Whether it was made with a group. One that its user has made of a snapshot in a group, and that
+/// the group owns, is as any other.
 fn is_in_group(snapshot: &VolumeSnapshot) -> bool {
     let by_status = snapshot.status.get().is_ok_and(|status| status.volume_group_snapshot_name.is_some());
-    let owners = snapshot.metadata.owner_references.iter().flatten();
-    by_status
-        || finalizers::has(&snapshot.metadata, IN_GROUP)
-        || owners.into_iter().any(|owner| owner.kind == "VolumeGroupSnapshot")
+    by_status || finalizers::has(&snapshot.metadata, IN_GROUP)
 }
 
 /// The name of a snapshot's content, whether that exists or not.

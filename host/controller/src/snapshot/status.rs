@@ -57,6 +57,9 @@ pub(super) fn of_content(has: &ContentStatus, snapshot: &Snapshot, now: Timestam
     if has.snapshot_handle.is_none() {
         patch.insert("snapshotHandle".to_owned(), json!(snapshot.snapshot_id));
     }
+    if has.volume_group_snapshot_handle.is_none() && !snapshot.group_snapshot_id.is_empty() {
+        patch.insert("volumeGroupSnapshotHandle".to_owned(), json!(snapshot.group_snapshot_id));
+    }
     if has.ready_to_use != Some(snapshot.ready_to_use) {
         patch.insert("readyToUse".to_owned(), json!(snapshot.ready_to_use));
     }
@@ -119,6 +122,9 @@ mod tests {
         let shown = content(first);
         assert_eq!(of_content(&shown, &answer(false), now), None);
         assert_eq!(of_content(&shown, &answer(true), now), Some(json!({ "readyToUse": true })));
+        let grouped = Snapshot { group_snapshot_id: "g".to_owned(), ..answer(false) };
+        let handle = json!({ "volumeGroupSnapshotHandle": "g" });
+        assert_eq!(of_content(&shown, &grouped, now), Some(handle));
         let failed = ContentStatus { error: Some(StatusError::default()), ..shown };
         assert_eq!(of_content(&failed, &answer(true), now), Some(json!({ "readyToUse": true, "error": null })));
     }
