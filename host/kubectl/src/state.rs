@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_warning_that_is_meant_is_told_with_its_age() {
+    fn the_last_warning_that_is_meant_is_shown_with_its_age() {
         let event = |reason: &str, message: &str, time: &str| -> Event {
             serde_json::from_value(json!({
                 "metadata": {}, "involvedObject": {}, "type": "Warning", "reason": reason, "message": message,

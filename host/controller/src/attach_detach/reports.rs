@@ -1,4 +1,4 @@
-//! What pods are told, once each: events in the words of Kubernetes' controller, which dashboards
+//! Events on pods, each once, in the words of Kubernetes' controller, which dashboards
 //! and people look for.
 
 use std::collections::{BTreeSet, HashMap};
@@ -13,24 +13,24 @@ const FAILED: &str = "FailedAttachVolume";
 /// The reason of the event on a pod whose volume is attached.
 const SUCCEEDED: &str = "SuccessfulAttachVolume";
 
-/// Publishes events, and knows which pods have been told what.
+/// Publishes events, and knows which ones pods have already.
 #[derive(Debug)]
 pub(super) struct Reports {
     events: Events,
     /// By node and attachment: the message, and the UIDs of the pods that have it.
-    told: HashMap<String, HashMap<String, (String, BTreeSet<String>)>>,
+    reported: HashMap<String, HashMap<String, (String, BTreeSet<String>)>>,
 }
 
 impl Reports {
     /// Publishes by these.
     pub(super) fn new(events: Events) -> Self {
-        Self { events, told: HashMap::new() }
+        Self { events, reported: HashMap::new() }
     }
 
     /// Reports what keeps volumes of a node from being attached.
     pub(super) fn plan(&mut self, node: &str, planned: &Planned) {
-        let told = self.told.entry(node.to_owned()).or_default();
-        told.retain(|name, _| planned.attach_errors.contains_key(name) || planned.plan.blocked.contains(name));
+        let reported = self.reported.entry(node.to_owned()).or_default();
+        reported.retain(|name, _| planned.attach_errors.contains_key(name) || planned.plan.blocked.contains(name));
         for (name, wanted) in &planned.wanted {
             let volume = &wanted.source.name;
             for pod in planned.pods.get(name).into_iter().flatten() {
@@ -42,7 +42,7 @@ impl Reports {
                 } else {
                     continue;
                 };
-                let (before, pods) = told.entry(name.clone()).or_default();
+                let (before, pods) = reported.entry(name.clone()).or_default();
                 if *before != message {
                     pods.clear();
                     before.clone_from(&message);
@@ -52,8 +52,8 @@ impl Reports {
                 }
             }
         }
-        if told.is_empty() {
-            self.told.remove(node);
+        if reported.is_empty() {
+            self.reported.remove(node);
         }
     }
 
