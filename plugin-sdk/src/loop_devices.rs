@@ -21,6 +21,8 @@
 //! assert_eq!(bytes, size);
 //! loop_devices::copy(image, "/srv/images/b.img")?;
 //! assert_eq!(loop_devices::names("/srv/images", "", 10)?, ["a.img", "b.img"]);
+//! let both = ["a", "b"].map(|name| (format!("/srv/images/{name}.img"), format!("/srv/images/{name}-1.img")));
+//! loop_devices::copy_together(&both)?;
 //! assert_eq!(loop_devices::reserve("/srv/images/b.img", size)?, size);
 //! assert_eq!(loop_devices::taken("/srv/images/b.img")?, size);
 //! loop_devices::release("/srv/images/b.img")?;
@@ -102,6 +104,19 @@ pub fn facts(path: &str) -> Result<(u64, u64)> {
 /// image that has a loop device, where blocks cannot be shared; else as [`ensure_image`].
 pub fn copy(image: &str, to: &str) -> Result<u64> {
     backend::loop_devices::copy(image, to).map_err(backend::error_in)
+}
+
+/// Copies several images, each to the path beside it, so that the copies show all images as of one
+/// moment: all of them, or none. An image may be in use if a file system is mounted from it, to which
+/// nobody can write for that moment, and if its own file system shares blocks.
+///
+/// # Errors
+/// [`Conflict`](crate::Error::Conflict) when something is at one of the paths;
+/// [`Busy`](crate::Error::Busy) for any other image that has a loop device, and when the moment did
+/// not last; [`InvalidArgument`](crate::Error::InvalidArgument) for more than 64 images; else as
+/// [`ensure_image`].
+pub fn copy_together(copies: &[(String, String)]) -> Result<()> {
+    backend::loop_devices::copy_together(copies).map_err(backend::error_in)
 }
 
 /// Makes sure that the image has at least `size` bytes and that the disk has space for every one of

@@ -47,6 +47,27 @@ pub trait ImageStores {
     /// `OutsideGrant`, `WrongType`.
     fn copy_image(&self, image: &MountSource, to: &Path, roots: &[PathBuf]) -> Result<u64>;
 
+    /// Copies several images to new files as of one moment, as [`copy_image`](Self::copy_image)
+    /// does: all of them, or none. File systems that are mounted from the images are frozen for that
+    /// moment, for at most 5 s: who writes to one of them waits. After a process that was
+    /// killed meanwhile, [`thaw_images`](Self::thaw_images) ends that. A crash may leave some of the
+    /// copies.
+    ///
+    /// # Errors
+    /// `Failed`: `Conflict` if something is at a place, or two have the same; `Busy` for an image with
+    /// a loop device from which no file system is mounted here, or whose own file system cannot
+    /// share blocks, and when the moment did not last; `Unsupported` for a file system that cannot be
+    /// frozen; `OutsideGrant`, `WrongType`.
+    fn copy_images_together(&self, copies: &[(MountSource, PathBuf)], roots: &[PathBuf]) -> Result<()>;
+
+    /// Thaws the file systems that are mounted from images in these folders, and returns where: what
+    /// a process that was killed in [`copy_images_together`](Self::copy_images_together) has left
+    /// frozen. A file system that another program has frozen is thawed, too.
+    ///
+    /// # Errors
+    /// `Failed`.
+    fn thaw_images(&self, roots: &[PathBuf]) -> Result<Vec<PathBuf>>;
+
     /// Makes the image at least `bytes` large with room on the disk for all of it, and returns its
     /// size. Its content stays, and a device over it may be in use.
     ///

@@ -104,6 +104,10 @@ pub enum Step {
     GrowFile,
     /// Copying an image file.
     CopyImage,
+    /// Keeping everybody from writing to a file system for a moment.
+    FreezeFilesystem,
+    /// Letting a frozen file system be written again.
+    ThawFilesystem,
     /// Reserving the room of an image file.
     ReserveImage,
     /// Giving back the room that an image file does not need.
@@ -212,6 +216,8 @@ impl fmt::Display for Step {
             Self::ResizeLoop => "resizing loop device",
             Self::GrowFile => "growing file",
             Self::CopyImage => "copying an image to",
+            Self::FreezeFilesystem => "freezing the file system at",
+            Self::ThawFilesystem => "thawing the file system at",
             Self::ReserveImage => "reserving the room of",
             Self::ReleaseImage => "releasing the room of",
             Self::ProbeDevice => "looking for data on block device",

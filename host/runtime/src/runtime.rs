@@ -27,7 +27,7 @@ use crate::grants::{GrantPolicy, Granted, Reach, is_source};
 use crate::handles::Description;
 use crate::host::State;
 use crate::limits::Limits;
-use crate::plugin::{Plugin, PluginInfo, describe};
+use crate::plugin::{Capability, Plugin, PluginInfo, describe};
 use crate::sandbox::SandboxShared;
 use crate::sections::code_bytes;
 use crate::settings::{self, BadSettings, SettingValue, Values};
@@ -376,7 +376,24 @@ impl Runtime {
             Granted::Nothing | Granted::ToAnotherContent(_) | Granted::NotItsName(_) => Reach::default(),
         };
         let reach = Reach { settings: values, ..reach };
-        Ok(Arc::new(Plugin { info, exports, reach: Arc::new(reach), shared: Arc::clone(&self.shared) }))
+        let plugin = Plugin { info, exports, reach: Arc::new(reach), shared: Arc::clone(&self.shared) };
+        if plugin.exports(Capability::GroupSnapshotter) {
+            self.thaw(&plugin.reach.loop_files);
+        }
+        Ok(Arc::new(plugin))
+    }
+
+    /// Ends what `copy-together` of a process that was killed has left: pods that write to these
+    /// volumes stand still.
+    fn thaw(&self, folders: &[PathBuf]) {
+        match self.shared.kernel.thaw_images(folders) {
+            Ok(thawed) => {
+                for path in thawed {
+                    tracing::warn!(path = %path.display(), "a file system was left frozen, and can be written again");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "file systems that were left frozen could not be thawed"),
+        }
     }
 
     /// Links a component and lets it describe itself.

@@ -307,6 +307,30 @@ pub(crate) mod loop_devices {
         Ok(size)
     }
 
+    /// A device over an image counts as one from which a file system is mounted, unless it is busy.
+    pub(crate) fn copy_together(copies: &[(String, String)]) -> Result<()> {
+        let mut made = Vec::new();
+        for (image, to) in copies {
+            entered("loop-devices.copy-together", image)?;
+            let world = entered("loop-devices.copy-together", to)?;
+            let world = world.borrow();
+            let Some(disk) = world.devices.disks.get(image) else {
+                return Err(Error::not_found(format!("open {image}: No such file or directory")));
+            };
+            if world.devices.disks.contains_key(to) || made.iter().any(|(made, _)| made == to) {
+                return Err(Error::conflict(format!("copying to {to}: File exists")));
+            }
+            if world.devices.loop_over(image).is_some_and(|(_, device)| device.busy) {
+                return Err(Error::busy(format!(
+                    "copying {image}: it has a loop device, from which nothing is mounted"
+                )));
+            }
+            made.push((to.clone(), TestDisk { reserved: 0, ..disk.clone() }));
+        }
+        current().borrow_mut().devices.disks.extend(made);
+        Ok(())
+    }
+
     pub(crate) fn reserve(path: &str, size: u64) -> Result<u64> {
         let world = entered("loop-devices.reserve", path)?;
         let mut world = world.borrow_mut();

@@ -62,6 +62,7 @@ pub const CALLS: &[&str] = &[
     "iscsi-sessions.disconnect",
     "iscsi-sessions.rescan",
     "loop-devices.copy",
+    "loop-devices.copy-together",
     "loop-devices.create",
     "loop-devices.discard",
     "loop-devices.ensure-image",

@@ -1,5 +1,5 @@
-//! Groups of snapshots: copies `.snapshot-+GROUP@VOLUME`, whole once there is `.group-GROUP`. A
-//! group is of one moment because it is made while no node uses any of its volumes, or not at all.
+//! Groups of snapshots: copies `.snapshot-+GROUP@VOLUME`, whole once there is `.group-GROUP`. They
+//! are made together, of one moment.
 
 use std::collections::BTreeSet;
 
@@ -31,20 +31,6 @@ fn remove(group: &str) -> Result<()> {
     mark(group)?.map_or(Ok(()), |mark| loop_devices::discard(&mark.path))
 }
 
-/// Refuses volumes that a node uses: nothing could pause the writes to several of them at one
-/// moment.
-fn check_unused(volumes: &[(String, Image)]) -> Result<()> {
-    for (volume_id, image) in volumes {
-        if loop_devices::find(&image.path)?.is_some() {
-            return Err(Error::precondition(format!(
-                "volume {} is in use on a node, and a group must show one moment; take it when no pod uses its volumes",
-                quoted(volume_id)
-            )));
-        }
-    }
-    Ok(())
-}
-
 fn answer(group: &str, members: &[(String, Image)], into: &mut SnapshotPage) {
     for (id, image) in members {
         snapshots::add(id, image, into);
@@ -54,12 +40,17 @@ fn answer(group: &str, members: &[(String, Image)], into: &mut SnapshotPage) {
 
 /// Copies the volumes, and marks the group as whole.
 fn copy_all(group: &str, volumes: &[(String, Image)]) -> Result<()> {
-    for (volume_id, image) in volumes {
-        let file = snapshots::file(&format!("{MEMBER}{group}{OF}{volume_id}"));
-        loop_devices::copy(&image.path, &path_in(&image.folder, &file))?;
-    }
-    // A node may have begun to use one meanwhile.
-    check_unused(volumes)?;
+    let copies: Vec<(String, String)> = volumes
+        .iter()
+        .map(|(volume_id, image)| {
+            let file = snapshots::file(&format!("{MEMBER}{group}{OF}{volume_id}"));
+            (image.path.clone(), path_in(&image.folder, &file))
+        })
+        .collect();
+    loop_devices::copy_together(&copies).map_err(|error| match error {
+        Error::Busy(text) => Error::precondition(format!("the volumes cannot be copied as of one moment: {text}")),
+        error => error,
+    })?;
     let folder = volumes.first().map_or("", |(_, image)| image.folder.as_str());
     loop_devices::ensure_image(&path_in(folder, &mark_file(group)), WHOLE_BYTES).map(drop)
 }
@@ -84,7 +75,6 @@ impl GroupSnapshotter for Loop {
                 quoted(long)
             )));
         }
-        check_unused(&volumes)?;
         // An earlier, unfinished call's copies are of another moment.
         remove(&group)?;
         if let Err(error) = copy_all(&group, &volumes) {

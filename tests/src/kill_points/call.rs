@@ -20,8 +20,8 @@ impl fmt::Display for Call {
     }
 }
 
-/// From linux/loop.h.
-const LOOP_CALLS: &[(u64, &str)] = &[
+/// Requests of devices and file systems: from linux/loop.h,
+const REQUESTS: &[(u64, &str)] = &[
     (0x4c00, "LOOP_SET_FD"),
     (0x4c01, "LOOP_CLR_FD"),
     (0x4c02, "LOOP_SET_STATUS"),
@@ -33,12 +33,14 @@ const LOOP_CALLS: &[(u64, &str)] = &[
     (0x4c80, "LOOP_CTL_ADD"),
     (0x4c81, "LOOP_CTL_REMOVE"),
     (0x4c82, "LOOP_CTL_GET_FREE"),
-    // From linux/fs.h, xfs_fs.h, ext4.h and btrfs.h.
+    // and from linux/fs.h, xfs_fs.h, ext4.h and btrfs.h.
     (0x1277, "BLKDISCARD"),
     (0x127f, "BLKZEROOUT"),
     (0x4010_586e, "XFS_IOC_FSGROWFSDATA"),
     (0x4008_6610, "EXT4_IOC_RESIZE_FS"),
     (0x5000_9403, "BTRFS_IOC_RESIZE"),
+    (0xc004_5877, "FIFREEZE"),
+    (0xc004_5878, "FITHAW"),
 ];
 /// From linux/mount.h: the commands of `fsconfig` that act.
 const FSCONFIG_CREATE: u64 = 6;
@@ -86,7 +88,7 @@ impl Call {
                 Some("fsconfig to make the file system's mount".to_owned())
             }
             libc::SYS_ioctl => {
-                let known = LOOP_CALLS.iter().find(|(request, _)| *request == a[1] & 0xffff_ffff);
+                let known = REQUESTS.iter().find(|(request, _)| *request == a[1] & 0xffff_ffff);
                 known.and_then(|(_, name)| on(name))
             }
             libc::SYS_clone if starts_program(a[0]) => Some("start of a program".to_owned()),

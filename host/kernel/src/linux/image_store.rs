@@ -1,35 +1,31 @@
-//! Folders of image files. A copy is made without a name, and gets one when it is whole.
+//! Folders of image files.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom};
+use rustix::fs::{AtFlags, FallocateFlags, FileType, SeekFrom};
 use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::host_path::open_following;
-use super::loop_device::{IMAGE_MODE, file_fd, lock_file};
+use super::loop_device::{file_fd, lock_file};
 use super::loop_table::open_backing;
-use super::sector::copy_sector_size;
 use super::stat::{look, look_closer};
-use super::walk::{FOLDER, open_beneath, proc_path, read_names};
+use super::walk::{FOLDER, open_beneath, read_names};
 use crate::error::{ErrorKind, KernelError, Result};
 use crate::handle::{MountSource, SourceKind};
 use crate::image_stores::{ImageFacts, ImageStores};
-use crate::names::{check_absolute, check_name, text};
+use crate::names::text;
 use crate::step::Step;
 
-/// The most that one call of the kernel is asked to copy, in bytes: between two the process can be
-/// ended.
-const COPY_STEP: u64 = 64 << 20;
 /// The kernel's unit of a file's blocks, in bytes.
 const STAT_BLOCK: u64 = 512;
 /// The expected identity of a folder.
 const FOLDER_WORD: &str = SourceKind::Directory.as_str();
 
 /// The descriptor of a granted folder; refuses what is none.
-fn granted_folder(source: &MountSource) -> Result<BorrowedFd<'_>> {
+pub(super) fn granted_folder(source: &MountSource) -> Result<BorrowedFd<'_>> {
     if source.kind == SourceKind::Directory {
         return Ok(source.as_fd());
     }
@@ -104,49 +100,15 @@ impl ImageStores for LinuxKernel {
     }
 
     fn copy_image(&self, image: &MountSource, to: &Path, roots: &[PathBuf]) -> Result<u64> {
-        check_absolute(to)?;
-        let failed = |errno| KernelError::failed(Step::CopyImage, text(to), errno);
-        let (Some(folder), Some(name)) = (to.parent(), to.file_name()) else {
-            return Err(failed(Errno::ISDIR));
-        };
-        check_name(name)?;
-        let target = self.open_granted(folder, roots)?;
-        let parent = granted_folder(&target)?;
-        match look(parent, name, self.ids()) {
-            Ok(_) => return Err(failed(Errno::EXIST)),
-            Err(Errno::NOENT) => {}
-            Err(errno) => return Err(failed(errno)),
-        }
-        // No other thread makes a device over it meanwhile.
-        let _lock = lock_file(image)?;
-        let source = open_backing(file_fd(image)?, true).map_err(failed)?;
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(IMAGE_MODE);
-        let copy = rustix::fs::open(proc_path(parent, None), flags, mode).map(File::from).map_err(failed)?;
-        match rustix::fs::ioctl_ficlone(&copy, &source) {
-            Ok(()) => {}
-            Err(Errno::OPNOTSUPP | Errno::XDEV | Errno::INVAL | Errno::NOTTY | Errno::NOSYS) => {
-                if self.loop_of(image)?.is_some() {
-                    return Err(KernelError::Failed {
-                        step: Step::CopyImage,
-                        path: text(&image.label),
-                        errno: Errno::BUSY,
-                        detail: "it has a loop device, and its file system cannot share blocks, so that a copy would not be of one \
-                                 moment; copy it when no node uses it, or keep images on XFS (reflink=1) or btrfs"
-                            .to_owned(),
-                    });
-                }
-                copy_data(&source, &copy).map_err(failed)?;
-            }
-            Err(errno) => return Err(failed(errno)),
-        }
-        copy_sector_size(&source, &copy);
-        rustix::fs::fsync(&copy).map_err(failed)?;
-        let size = look_closer(&copy, "", self.ids()).map_err(failed)?.size();
-        rustix::fs::linkat(CWD, proc_path(copy.as_fd(), None), parent, name, AtFlags::SYMLINK_FOLLOW)
-            .map_err(failed)?;
-        sync_folder(parent).map_err(failed)?;
-        Ok(size)
+        self.copy_one(image, to, roots)
+    }
+
+    fn copy_images_together(&self, copies: &[(MountSource, PathBuf)], roots: &[PathBuf]) -> Result<()> {
+        self.copy_together(copies, roots)
+    }
+
+    fn thaw_images(&self, roots: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        self.thaw_loops(roots)
     }
 
     fn remove_image(&self, path: &Path, roots: &[PathBuf]) -> Result<()> {
@@ -189,11 +151,10 @@ impl ImageStores for LinuxKernel {
 }
 
 /// A name must survive a crash of the machine: a caller knows that it is there, or gone.
-fn sync_folder(folder: BorrowedFd<'_>) -> std::result::Result<(), Errno> {
+pub(super) fn sync_folder(folder: BorrowedFd<'_>) -> std::result::Result<(), Errno> {
     rustix::fs::fsync(open_beneath(folder, ".", FOLDER)?)
 }
 
-/// Gives back the room of what reads as a hole.
 /// `NOSPC` if the file system cannot have a file of this size without holes. Asked before its
 /// blocks are taken: a file system takes all that it has before it fails, and meanwhile nothing
 /// else on the node can write to it.
@@ -204,6 +165,7 @@ fn check_room(file: &impl AsFd, size: u64) -> rustix::io::Result<()> {
     if size.saturating_sub(taken) > room { Err(Errno::NOSPC) } else { Ok(()) }
 }
 
+/// Gives back the room of what reads as a hole.
 fn release_holes(file: &File) -> std::result::Result<(), Errno> {
     let size = rustix::fs::seek(file, SeekFrom::End(0))?;
     let mut at = 0;
@@ -218,38 +180,6 @@ fn release_holes(file: &File) -> std::result::Result<(), Errno> {
             rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, begin, end - begin)?;
         }
         at = end;
-    }
-    Ok(())
-}
-
-/// Copies what is no hole, and gives the copy the same size.
-fn copy_data(source: &File, copy: &File) -> std::result::Result<(), Errno> {
-    let size = rustix::fs::seek(source, SeekFrom::End(0))?;
-    rustix::fs::ftruncate(copy, size)?;
-    let mut at = 0;
-    while at < size {
-        let begin = match rustix::fs::seek(source, SeekFrom::Data(at)) {
-            Ok(begin) => begin,
-            // Nothing but a hole is left.
-            Err(Errno::NXIO) => break,
-            Err(errno) => return Err(errno),
-        };
-        let end = rustix::fs::seek(source, SeekFrom::Hole(begin))?;
-        copy_range(source, copy, begin, end)?;
-        at = end;
-    }
-    Ok(())
-}
-
-fn copy_range(source: &File, copy: &File, mut from: u64, end: u64) -> std::result::Result<(), Errno> {
-    let mut to = from;
-    while from < end {
-        let step = usize::try_from((end - from).min(COPY_STEP)).unwrap_or(usize::MAX);
-        // It moves both places on.
-        if rustix::fs::copy_file_range(source, Some(&mut from), copy, Some(&mut to), step)? == 0 {
-            // Cut short while it was copied.
-            return Err(Errno::IO);
-        }
     }
     Ok(())
 }

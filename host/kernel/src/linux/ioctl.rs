@@ -124,6 +124,21 @@ pub(super) fn refresh_loop(device: impl AsFd) -> Result<()> {
     unsafe { ioctl(device, NoArg::<LOOP_SET_CAPACITY>::new()) }
 }
 
+/// Keeps everybody from writing to a mounted file system, after what is only in memory yet was
+/// written (`FIFREEZE`). `BUSY` if it is frozen already. It outlives this process.
+pub(super) fn freeze(mounted: impl AsFd) -> Result<()> {
+    const REQUEST: u32 = opcode::read_write::<libc::c_int>(b'X', 119);
+    // SAFETY: the request takes no argument, whatever its number says.
+    unsafe { ioctl(mounted, NoArg::<REQUEST>::new()) }
+}
+
+/// Ends [`freeze`] (`FITHAW`). `INVAL` if the file system is not frozen.
+pub(super) fn thaw(mounted: impl AsFd) -> Result<()> {
+    const REQUEST: u32 = opcode::read_write::<libc::c_int>(b'X', 120);
+    // SAFETY: the request takes no argument, whatever its number says.
+    unsafe { ioctl(mounted, NoArg::<REQUEST>::new()) }
+}
+
 /// The size of a block device in bytes (`BLKGETSIZE64`, whose number is made with `size_t`).
 pub(super) fn device_bytes(device: impl AsFd) -> Result<u64> {
     const REQUEST: u32 = opcode::read::<usize>(0x12, 114);

@@ -1,6 +1,6 @@
 //! The kernel's table of loop devices: reading it, giving a free device a file, taking a file away.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -51,6 +51,13 @@ impl Loop {
     /// It shows this device, or a part of it.
     fn shows_device(&self, number: DeviceNumber) -> bool {
         self.status.rdevice == packed((number.major, number.minor))
+    }
+
+    /// The path of its file, as the kernel shows it.
+    pub(super) fn backing_path(&self) -> Option<PathBuf> {
+        let path = std::fs::read(format!("{LISTED}/loop{}/loop/backing_file", self.number)).ok()?;
+        let path = path.strip_suffix(b"\n").unwrap_or(&path);
+        Some(PathBuf::from(OsStr::from_bytes(path)))
     }
 
     pub(super) fn is_read_only(&self) -> bool {

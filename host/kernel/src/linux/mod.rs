@@ -39,6 +39,8 @@
 //! | `filesystem_size` | how large a mounted one is; growing it |
 //! | `image_file` | mounting what is in a file |
 //! | `image_store` | folders of image files |
+//! | `image_copy` | copying one image, or several as of one moment |
+//! | `freeze` | file systems that nobody writes to for a moment |
 //! | `network_mount` | mounting what a server exports |
 //! | `rpc_ping`, `smb_ping` | whether a server answers |
 //! | `overlay` | folders laid on one another |
@@ -65,10 +67,12 @@ mod filesystem;
 mod filesystem_mount;
 mod filesystem_size;
 mod folder;
+mod freeze;
 mod fs_context;
 mod fuse;
 mod host_path;
 mod id_map;
+mod image_copy;
 mod image_file;
 mod image_store;
 mod inspect;

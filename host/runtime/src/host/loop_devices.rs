@@ -1,6 +1,6 @@
 //! `loop-devices`: image files within the operator's grant, and loop devices over them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use volhost_kernel::{ErrorKind, MountSource};
@@ -18,6 +18,8 @@ const SHOWN_BYTES: usize = 256;
 
 /// Names of images that one call returns: what it hands over stays far below what a call may.
 const MAX_NAMES: u32 = 2_000;
+/// Images that one call copies: while it does, no one can write to them.
+const MAX_TOGETHER: usize = 64;
 
 impl State {
     fn image(&self, path: &str) -> Result<MountSource, HostError> {
@@ -119,6 +121,22 @@ impl Host for State {
         self.change(at("loop-devices.copy", &image), |state| {
             let source = state.image(&image)?;
             Ok(state.kernel.copy_image(&source, Path::new(&to), &state.reach.loop_files)?)
+        })
+    }
+
+    fn copy_together(&mut self, copies: Vec<(String, String)>) -> Result<(), HostError> {
+        let shown = copies.first().map_or("", |(image, _)| image.as_str());
+        self.change(at("loop-devices.copy-together", shown), |state| {
+            if copies.len() > MAX_TOGETHER {
+                let text =
+                    format!("{} images are to be copied together, of which there can be {MAX_TOGETHER}", copies.len());
+                return Err(HostError::Plugin(types::Error::InvalidArgument(text)));
+            }
+            let copies: Vec<(MountSource, PathBuf)> = copies
+                .into_iter()
+                .map(|(image, to)| Ok((state.image(&image)?, PathBuf::from(to))))
+                .collect::<Result<_, HostError>>()?;
+            Ok(state.kernel.copy_images_together(&copies, &state.reach.loop_files)?)
         })
     }
 

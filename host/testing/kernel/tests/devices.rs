@@ -15,6 +15,7 @@
 mod confined;
 mod real;
 mod suite;
+mod together;
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;

@@ -117,7 +117,7 @@ fn a_volume_in_use_is_copied_at_one_moment_or_not_at_all() {
 }
 
 /// mkfs.xfs's defaults: its files share blocks.
-const SHARING_DISK: &str = r#"
+pub(crate) const SHARING_DISK: &str = r#"
 truncate -s 4G "$NODE/pool"
 mkfs.xfs -q -m reflink=1 "$NODE/pool"
 mount -o loop "$NODE/pool" "$NODE/disk"

@@ -1,14 +1,17 @@
 //! Snapshots of several volumes at one moment.
 
 use std::fs;
+use std::path::PathBuf;
 
 use tonic::{Code, Status};
 use volhost_proto::csi::group_controller_client::GroupControllerClient;
 use volhost_proto::csi::*;
 use volhost_tests::artifacts;
 use volhost_tests::kill_points::{KillPoint, KilledProcess, Trace};
+use volhost_tests::node::Node;
 
-use crate::csi_serve::kit::{Host, MIB, SINGLE_NODE_WRITER, code, mount, wanted};
+use crate::csi_serve::content::SHARING_DISK;
+use crate::csi_serve::kit::{Host, MIB, SINGLE_NODE_WRITER, block, code, mount, wanted};
 
 fn writer() -> VolumeCapability {
     mount(SINGLE_NODE_WRITER)
@@ -97,17 +100,116 @@ fn a_group_is_taken_found_restored_and_deleted_as_one() {
     assert_eq!(host.images(), ["a", "b", "c", "new"]);
 }
 
+/// A driver whose images share blocks with their copies, with volumes that pods use.
+fn with_used_volumes(names: &[&str]) -> Host {
+    let host = Host::serve_on(Node::builder().prepare(SHARING_DISK).build(), &artifacts::plugin("loop"), &[]);
+    for name in names {
+        let volume = host.create(wanted(name, 16 * MIB, writer())).unwrap();
+        use_volume(&host, &volume);
+    }
+    host
+}
+
+/// Stages it, and publishes it at a target of its name.
+fn use_volume(host: &Host, volume: &Volume) {
+    host.stage(volume, writer()).unwrap();
+    host.publish(host.publish_request(volume, writer(), &volume.volume_id)).unwrap();
+}
+
+fn leave_volume(host: &Host, volume: &str) {
+    host.unpublish(volume, volume).unwrap();
+    host.unstage(volume).unwrap();
+}
+
+/// Where it is published.
+fn seen(host: &Host, volume: &str) -> PathBuf {
+    host.seen(&host.target(volume))
+}
+
 #[test]
-fn volumes_that_a_node_uses_are_not_taken_as_a_group() {
+fn volumes_in_use_are_taken_as_a_group_where_copies_share_blocks() {
+    let host = with_used_volumes(&["a", "b"]);
+    let file = |volume: &str| seen(&host, volume).join("word");
+    for volume in ["a", "b"] {
+        fs::write(file(volume), volume).unwrap();
+    }
+    let taken = take(&host, "g", &["a", "b"]).unwrap();
+    for (snapshot, volume) in taken.snapshots.iter().zip(["a", "b"]) {
+        fs::write(file(volume), "later").unwrap();
+        let source = volume_content_source::SnapshotSource { snapshot_id: snapshot.snapshot_id.clone() };
+        let content = VolumeContentSource { r#type: Some(volume_content_source::Type::Snapshot(source)) };
+        let name = format!("of-{volume}");
+        let restored =
+            CreateVolumeRequest { volume_content_source: Some(content), ..wanted(&name, 16 * MIB, writer()) };
+        use_volume(&host, &host.create(restored).unwrap());
+        // Nobody has written it to the disk: freezing has.
+        assert_eq!(fs::read_to_string(file(&name)).unwrap(), volume);
+    }
+
+    // Nothing keeps a pod from writing to a device.
+    let raw = host.create(wanted("raw", 16 * MIB, block())).unwrap();
+    host.stage(&raw, block()).unwrap();
+    let refused = take(&host, "h", &["a", "raw"]).unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    assert!(refused.message().contains("no file system is mounted"), "{refused}");
+    host.unstage("raw").unwrap();
+    ["a", "b", "of-a", "of-b"].map(|volume| leave_volume(&host, volume));
+    take(&host, "h", &["a", "raw"]).unwrap();
+}
+
+#[test]
+fn volumes_in_use_are_not_taken_as_a_group_where_copies_take_time() {
     let host = with_volumes(&["a", "b"]);
     let volume = Volume { volume_id: "b".to_owned(), ..Volume::default() };
     host.stage(&volume, writer()).unwrap();
-    let refused = take(&host, "g", &["a", "b"]).unwrap_err();
-    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
-    assert!(refused.message().contains("\"b\" is in use on a node"), "{refused}");
+    // Unless the machine's own disk shares blocks.
+    if let Err(refused) = take(&host, "g", &["a", "b"]) {
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        assert!(refused.message().contains("keep images on XFS (reflink=1) or btrfs"), "{refused}");
+        assert_eq!(host.images(), ["a", "b"], "nothing is left of it");
+    }
     host.unstage("b").unwrap();
     take(&host, "g", &["a", "b"]).unwrap();
     host.assert_clean();
+}
+
+/// Whether nobody can write to a volume: its file system cannot be frozen twice.
+fn is_frozen(host: &Host, volume: &str) -> bool {
+    let target = host.target(volume);
+    let run = |program: &str, option: &str| {
+        host.node.inside(program).arg(option).arg(&target).output().unwrap().status.success()
+    };
+    assert!(run("mountpoint", "-q"));
+    let is_frozen = !run("fsfreeze", "--freeze");
+    assert!(is_frozen || run("fsfreeze", "--unfreeze"));
+    is_frozen
+}
+
+#[test]
+fn a_driver_that_is_killed_while_volumes_are_frozen_thaws_them_when_it_begins() {
+    let mut host = with_used_volumes(&["a", "b"]);
+    let frozen = |host: &Host| ["a", "b"].map(|volume| is_frozen(host, volume));
+    let (mut points, mut left_frozen) = (0, 0);
+    loop {
+        let death = KillPoint { who: KilledProcess::Daemon, before: Some(points) };
+        let following = Trace::begin(host.served.pid(), death);
+        let answer = take(&host, "g", &["a", "b"]).map(drop);
+        let seen = following.end();
+        host.served.kill();
+        left_frozen += frozen(&host).into_iter().filter(|frozen| *frozen).count();
+        host.revive();
+        assert_eq!(frozen(&host), [false, false], "point {points}");
+        assert_eq!(take(&host, "g", &["a", "b"]).unwrap().snapshots.len(), 2);
+        delete(&host, "g", &["+g@a", "+g@b"]).unwrap();
+        if !seen.killed {
+            answer.unwrap();
+            break;
+        }
+        points += 1;
+    }
+    // Before the second is frozen, before the first is thawed, and before the second is.
+    assert!(left_frozen >= 4, "{left_frozen} of {points} points");
+    ["a", "b"].map(|volume| leave_volume(&host, volume));
 }
 
 #[test]

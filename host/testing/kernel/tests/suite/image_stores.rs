@@ -83,3 +83,32 @@ pub fn only_granted_paths_are_touched(world: &dyn World) {
     assert_eq!(world.read(&outside.join("data")).unwrap(), b"precious");
     assert!(world.exists(&folder.join("real")) && world.list(&outside).len() == 1);
 }
+
+pub fn images_that_nobody_uses_are_copied_together_or_not_at_all(world: &dyn World) {
+    let house = House::new(world);
+    let roots = [world.base()];
+    for name in ["one", "two"] {
+        house.image(name, MIB);
+    }
+    let copies = |to: &str| {
+        ["one", "two"].map(|name| (house.open(&world.base().join(name)), world.base().join(format!("{to}-{name}"))))
+    };
+    house.kernel.copy_images_together(&copies("a"), &roots).unwrap();
+    for (_, to) in copies("a") {
+        assert_eq!(house.kernel.image_facts(&house.open(&to)).unwrap().size, MIB);
+        assert_eq!(world.mode_and_group(&to).0, 0o600);
+    }
+    world.write(&world.base().join("b-two"), b"precious").unwrap();
+    let error = house.kernel.copy_images_together(&copies("b"), &roots).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(!world.exists(&world.base().join("b-one")));
+    assert_eq!(world.read(&world.base().join("b-two")).unwrap(), b"precious");
+    let outside = house.outside("elsewhere");
+    let [one, (two, _)] = copies("c");
+    let granted = [world.base().join("granted")];
+    world.add_folder(&granted[0]);
+    let error = house.kernel.copy_images_together(&[one, (two, outside.join("c-two"))], &granted).unwrap_err();
+    assert!(matches!(error, KernelError::OutsideGrant { .. }), "{error:?}");
+    assert!(!world.exists(&world.base().join("c-one")));
+    assert_eq!(house.kernel.thaw_images(&roots).unwrap(), [] as [&std::path::Path; 0]);
+}

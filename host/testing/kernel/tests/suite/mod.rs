@@ -331,6 +331,7 @@ macro_rules! device_cases {
                 a_folder_lists_its_images_and_nothing_else,
                 a_copy_is_the_image_and_never_takes_anothers_place,
                 an_image_in_use_is_neither_removed_nor_copied_in_parts,
+                images_that_nobody_uses_are_copied_together_or_not_at_all,
                 only_granted_paths_are_touched,
             }
             images {

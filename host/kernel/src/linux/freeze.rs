@@ -1,0 +1,215 @@
+//! File systems that nobody writes to for a moment, so that what is below several of them can be
+//! copied as of that moment.
+//!
+//! A frozen file system stops every process that writes to it, for as long as it is frozen: a
+//! thread of its own ends that after [`LONGEST`], whatever the copies do. Should this process be
+//! killed meanwhile, [`LinuxKernel::thaw_loops`] ends it when the next one begins.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::LinuxKernel;
+use super::ioctl::{freeze, thaw};
+use super::loop_table::{Loop, attached};
+use super::stat::look_closer;
+use super::walk::path_of;
+use crate::error::{KernelError, Result};
+use crate::mount_snapshot::MountSnapshot;
+use crate::names::text;
+use crate::step::Step;
+use crate::types::MountInfo;
+
+/// How long file systems stay frozen at most. What is to be written has been written before, so
+/// that a copy that shares blocks takes milliseconds.
+const LONGEST: Duration = Duration::from_secs(5);
+/// What the watching thread needs.
+const STACK_BYTES: usize = 64 << 10;
+/// Its file systems show another number than that of their device.
+const BTRFS: &str = "btrfs";
+
+/// Where a file system is mounted, held open: it cannot be unmounted meanwhile.
+#[derive(Debug)]
+pub(super) struct MountedDevice {
+    folder: OwnedFd,
+    point: PathBuf,
+}
+
+impl MountedDevice {
+    /// Writes what is only in memory yet.
+    pub(super) fn sync(&self) -> Result<()> {
+        rustix::fs::syncfs(&self.folder)
+            .map_err(|errno| KernelError::failed(Step::FreezeFilesystem, text(&self.point), errno))
+    }
+
+    fn thaw(&self) -> Result<()> {
+        thaw(&self.folder).map_err(|errno| match errno {
+            Errno::INVAL => lost(&self.point),
+            errno => KernelError::Failed {
+                step: Step::ThawFilesystem,
+                path: text(&self.point),
+                errno,
+                detail: format!(
+                    "until `fsfreeze --unfreeze {}` succeeds, nothing can write there",
+                    self.point.display()
+                ),
+            },
+        })
+    }
+}
+
+/// Somebody could write before the copies were made.
+fn lost(point: &Path) -> KernelError {
+    KernelError::Failed {
+        step: Step::FreezeFilesystem,
+        path: text(point),
+        errno: Errno::BUSY,
+        detail: format!(
+            "it was writable again before everything was copied, which has to be done within {} s; it is tried again",
+            LONGEST.as_secs()
+        ),
+    }
+}
+
+/// The file systems that are frozen now; none once they are not frozen any more.
+type Frozen = Arc<Mutex<Option<Vec<MountedDevice>>>>;
+
+fn lock(frozen: &Frozen) -> MutexGuard<'_, Option<Vec<MountedDevice>>> {
+    frozen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A moment in which file systems are frozen. It ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Moment {
+    frozen: Frozen,
+    end: Sender<()>,
+    watcher: JoinHandle<Result<()>>,
+}
+
+impl Moment {
+    /// Begins one, in which nothing is frozen yet.
+    ///
+    /// # Errors
+    /// `Failed` if there can be no further thread.
+    pub(super) fn begin() -> Result<Self> {
+        Self::begin_for(LONGEST)
+    }
+
+    fn begin_for(longest: Duration) -> Result<Self> {
+        let frozen: Frozen = Arc::new(Mutex::new(Some(Vec::new())));
+        let (end, ended) = channel();
+        let watched = Arc::clone(&frozen);
+        let watch = move || {
+            let is_late = matches!(ended.recv_timeout(longest), Err(RecvTimeoutError::Timeout));
+            let all = lock(&watched).take().unwrap_or_default();
+            let mut result = Ok(());
+            // The last one first: it may lie in one that was frozen before.
+            for mounted in all.iter().rev() {
+                let thawed = mounted.thaw();
+                let thawed = if is_late { thawed.and(Err(lost(&mounted.point))) } else { thawed };
+                result = result.and(thawed);
+            }
+            result
+        };
+        let thread = std::thread::Builder::new().name("thaw".into()).stack_size(STACK_BYTES);
+        let watcher = thread.spawn(watch).map_err(|error| {
+            KernelError::failed(Step::FreezeFilesystem, "", Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
+        })?;
+        Ok(Self { frozen, end, watcher })
+    }
+
+    /// Freezes a file system until the end.
+    ///
+    /// # Errors
+    /// `Failed`: `Busy` if it is frozen already, and when the moment is over; `Unsupported` where
+    /// the file system cannot be frozen.
+    pub(super) fn freeze(&self, mounted: MountedDevice) -> Result<()> {
+        let failed = |errno, detail: &str| KernelError::Failed {
+            step: Step::FreezeFilesystem,
+            path: text(&mounted.point),
+            errno,
+            detail: detail.to_owned(),
+        };
+        match freeze(&mounted.folder) {
+            Ok(()) => {}
+            Err(Errno::BUSY) => {
+                return Err(failed(Errno::BUSY, "another program has frozen it; wait until it is thawed"));
+            }
+            Err(errno) => return Err(failed(errno, "")),
+        }
+        match &mut *lock(&self.frozen) {
+            Some(frozen) => {
+                frozen.push(mounted);
+                Ok(())
+            }
+            None => mounted.thaw().and(Err(lost(&mounted.point))),
+        }
+    }
+
+    /// Ends it: everything can be written again.
+    ///
+    /// # Errors
+    /// `Failed` (`Busy`) if something could be written before this call, so that what was done in
+    /// the meantime is not of one moment; otherwise if it could not be thawed.
+    pub(super) fn end(self) -> Result<()> {
+        let Self { frozen: _, end, watcher } = self;
+        drop(end);
+        // It does not panic.
+        watcher.join().unwrap_or(Ok(()))
+    }
+}
+
+impl LinuxKernel {
+    /// All mounts that this process sees.
+    pub(super) fn all_mounts(&self) -> Result<Vec<MountInfo>> {
+        self.others(&MountSnapshot::of([])).map_err(|errno| KernelError::failed(Step::Inspect, "", errno))
+    }
+
+    /// Where the file system on a loop device is mounted, of all mounts.
+    pub(super) fn mounted(&self, of: &Loop, all: &[MountInfo]) -> Option<MountedDevice> {
+        all.iter().filter(|mount| is_on(mount, of)).find_map(|mount| self.open_mounted(mount))
+    }
+
+    /// Opens a folder where a file system is mounted; none if something else is mounted over it.
+    fn open_mounted(&self, mount: &MountInfo) -> Option<MountedDevice> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let folder = rustix::fs::openat(CWD, &mount.point, flags, Mode::empty()).ok()?;
+        let seen = look_closer(&folder, "", self.ids()).ok()?;
+        (seen.mount_id() == mount.id.0).then(|| MountedDevice { folder, point: mount.point.clone() })
+    }
+
+    /// Ends what a killed process has begun: thaws every file system on a loop device over a file
+    /// in these folders.
+    pub(super) fn thaw_loops(&self, roots: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        let open = |root: &PathBuf| self.open_granted(root, roots).ok();
+        let folders: Vec<PathBuf> =
+            roots.iter().filter_map(open).filter_map(|folder| path_of(folder.as_fd()).ok()).collect();
+        let is_within =
+            |one: &Loop| one.backing_path().is_some_and(|file| folders.iter().any(|folder| file.starts_with(folder)));
+        let devices: Vec<Loop> = attached("")?.into_iter().filter(is_within).collect();
+        let mounts = if devices.is_empty() { Vec::new() } else { self.all_mounts()? };
+        let mut thawed = Vec::new();
+        for one in devices {
+            let Some(mounted) = self.mounted(&one, &mounts) else { continue };
+            match thaw(&mounted.folder) {
+                Ok(()) => thawed.push(mounted.point),
+                // It is not frozen.
+                Err(Errno::INVAL) => {}
+                Err(errno) => return Err(KernelError::failed(Step::ThawFilesystem, text(&mounted.point), errno)),
+            }
+        }
+        Ok(thawed)
+    }
+}
+
+fn is_on(mount: &MountInfo, of: &Loop) -> bool {
+    let number = of.device.number;
+    mount.device == (number.major, number.minor)
+        || (mount.fs_type == BTRFS && Path::new(&mount.source) == of.device.path)
+}
