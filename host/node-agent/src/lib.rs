@@ -28,6 +28,7 @@
 //! | `parent` | the daemon that has started the agent |
 //! | `plan` | which objects the daemon has to add and remove |
 //! | `refusals` | what the daemon has refused, and when it is tried again |
+//! | `waiting` | when pods that wait for what they name are reported |
 //! | `daemon` | calls of the daemon |
 //! | `mirror` | carries out plans |
 //! | `in_use` | `status.volumesInUse` of the node |
@@ -53,6 +54,7 @@ mod plugins;
 mod refusals;
 mod run;
 mod tokens;
+mod waiting;
 mod watches;
 
 pub use error::AgentError;

@@ -19,10 +19,9 @@ use crate::growth::ClaimGrowth;
 use crate::known::{Known, News, WHOLE_KINDS};
 use crate::plan::{Held, HeldObjects, Plan, Planner, Step};
 use crate::refusals::Refusals;
+use crate::waiting::WaitingPods;
 use crate::watches::{Connect, Watches};
 
-/// A pod that waits this long for what it names gets an event. An API server answers in less.
-const LONG_WAIT: Duration = Duration::from_secs(5);
 /// The reason of such an event: the kubelet's.
 const FAILED_MOUNT: &str = "FailedMount";
 
@@ -67,8 +66,7 @@ pub(crate) struct Mirror {
     growing: watch::Sender<Vec<ClaimGrowth>>,
     /// The last event about each object that waits or cannot be used: it is published once.
     reported: BTreeMap<ObjectKey, String>,
-    /// Since when pods wait.
-    waiting: BTreeMap<ObjectKey, Instant>,
+    waiting: WaitingPods,
 }
 
 /// What the daemon has, in one session with it.
@@ -103,7 +101,7 @@ impl Mirror {
             pods,
             growing: watch::Sender::default(),
             reported: BTreeMap::new(),
-            waiting: BTreeMap::new(),
+            waiting: WaitingPods::default(),
         }
     }
 
@@ -274,18 +272,17 @@ impl Mirror {
         for (object, why) in unusable {
             self.warn(&object, "it cannot be used, and what was known of it before counts", &why);
         }
-        self.waiting.retain(|key, _| plan.waiting.iter().any(|pod| pod.key == *key));
-        let mut next = session.refused.next();
+        self.waiting.retain(|key| plan.waiting.iter().any(|pod| pod.key == *key));
         for pod in &plan.waiting {
-            let long_at = *self.waiting.entry(pod.key.clone()).or_insert(now) + LONG_WAIT;
-            if now < long_at {
-                next = Some(next.map_or(long_at, |next| next.min(long_at)));
-            } else if let Some(object) = self.known.get(&pod.key).cloned() {
+            if self.waiting.is_due(&pod.key, now)
+                && let Some(object) = self.known.get(&pod.key).cloned()
+            {
                 self.warn(&object, "its volumes wait for what they name", &pod.unread.join("; "));
             }
         }
         session.refused.retain(|key| self.known.get(key).is_some() || session.held.contains_key(key));
         // What is due now is tried with the next news or plan: not in a loop.
+        let next = session.refused.next().into_iter().chain(self.waiting.next()).min();
         next.map(|next| next.max(now + Duration::from_millis(100)))
     }
 
