@@ -117,14 +117,14 @@ bench-kubernetes: plugins ## measure volhost beside the stock kubelet, as root, 
 	@deploy/setup.sh --cluster
 	@$(OUT)/cluster-bench $(TARGET)/bench-kubernetes.json
 
-# How much there is: NODES=200 PODS=10 VOLUMES=3 (pods of a node, volumes of a pod).
-NODES ?= 200
-PODS ?= 10
-VOLUMES ?= 3
+# How much there is: NODES=50 PODS=20 VOLUMES=1 (pods of a node, claims of a pod).
+NODES ?= 50
+PODS ?= 20
+VOLUMES ?= 1
 
 bench-scale: PROFILE := release
 bench-scale: BUILD += -p volhost-tests
-bench-scale: binaries ## measure the controllers with many nodes and volumes, as root: target/bench-scale.json; NODES=, PODS=, VOLUMES=
+bench-scale: plugins ## measure controllers and agents with many nodes and volumes, as root: target/bench-scale.json; NODES=, PODS=, VOLUMES=
 	@deploy/setup.sh --cluster
 	@$(OUT)/cluster-scale --attach-detach stock $(NODES) $(PODS) $(VOLUMES) $(TARGET)/bench-scale-stock.json
 	@$(OUT)/cluster-scale --attach-detach volhost $(NODES) $(PODS) $(VOLUMES) $(TARGET)/bench-scale.json

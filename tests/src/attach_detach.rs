@@ -40,12 +40,7 @@ impl AttachDetach {
     /// # Panics
     /// When it does not start.
     pub fn start(cluster: &Cluster, name: &str, arguments: &[&str]) -> Self {
-        let token = cluster.kubectl(&["create", "token", NAME, "-n", NAMESPACE, "--duration=4h"]);
-        let kubeconfig = cluster.node().folder().join(format!("{name}.kubeconfig"));
-        fs::copy(cluster.kubeconfig(), &kubeconfig).expect("the administrator's configuration");
-        let own = format!("--kubeconfig={}", kubeconfig.display());
-        cluster.kubectl(&[&own, "config", "unset", "users.test"]);
-        cluster.kubectl(&[&own, "config", "set-credentials", "test", &format!("--token={}", token.trim())]);
+        let kubeconfig = cluster.kubeconfig_of(name, NAMESPACE, NAME);
         let log = cluster.node().folder().join(format!("{name}.log"));
         let to = fs::File::create(&log).expect("a log");
         let process = Command::new(artifacts::volhost())
@@ -132,16 +127,6 @@ impl AttachDetach {
             ended.is_some()
         });
         ended.unwrap_or_else(|| panic!("it does not end: {}", self.log())).success()
-    }
-
-    /// The most memory that it has had resident, in MiB. `volhost` has become the controller.
-    ///
-    /// # Panics
-    /// When it does not run.
-    pub fn peak_mib(&self) -> f64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("it runs");
-        let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a VmHWM line");
-        line.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).expect("a figure") / 1024.0
     }
 }
 

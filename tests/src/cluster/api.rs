@@ -47,9 +47,17 @@ impl Api {
     /// # Panics
     /// When there is none.
     pub fn get(&self, path: &str) -> Value {
+        serde_json::from_str(&self.text(path)).expect("an object is JSON")
+    }
+
+    /// Reads text at this path, such as metrics.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn text(&self, path: &str) -> String {
         let (status, answer) = self.request("GET", path, "");
         assert_eq!(status, 200, "GET {path}: {answer}");
-        serde_json::from_str(&answer).expect("an object is JSON")
+        answer
     }
 
     /// Deletes the object at this path at once, without its grace period.

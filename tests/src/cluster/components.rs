@@ -67,6 +67,12 @@ impl Cluster {
         running.iter().find(|(name, _)| *name == component).expect("it runs").1.id()
     }
 
+    /// The process ids of all of them, by their names.
+    pub fn component_pids(&self) -> Vec<(&'static str, u32)> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.iter().map(|(name, child)| (*name, child.id())).collect()
+    }
+
     /// The end of a program's log.
     pub fn log_end(&self, component: &str) -> String {
         let log = fs::read_to_string(self.log_file(component)).unwrap_or_default();

@@ -86,7 +86,7 @@ syncFrequency: 10s
 }
 
 /// The API server's log has the requests of service accounts that tests give to programs, and of
-/// Kubernetes' attach/detach controller.
+/// Kubernetes' controllers of volumes.
 const AUDIT: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -97,7 +97,12 @@ rules:
       - system:serviceaccounts:volhost-node
       - system:serviceaccounts:volhost-attach-detach
       - system:serviceaccounts:volhost-plugins
-  - { level: Metadata, users: ['system:serviceaccount:kube-system:attachdetach-controller'] }
+  - level: Metadata
+    users:
+      - system:serviceaccount:kube-system:attachdetach-controller
+      - system:serviceaccount:kube-system:persistent-volume-binder
+      - system:serviceaccount:kube-system:pv-protection-controller
+      - system:serviceaccount:kube-system:pvc-protection-controller
   - { level: None }
 ";
 
@@ -242,10 +247,13 @@ pub(super) fn arguments(cluster: &Cluster, component: &str) -> Vec<String> {
             --authorization-kubeconfig={folder}/controller-manager.kubeconfig --bind-address=127.0.0.1
             --secure-port={port} --leader-elect=false --use-service-account-credentials=true
             --service-account-private-key-file={pki}/sa.key --root-ca-file={pki}/ca.crt --v=1 {requests}
-            {attaching}",
+            {attaching} {detaching}",
             port = ports.controller_manager,
             requests = cluster.intervals.of_controller_manager(),
             attaching = cluster.attaching.of_controller_manager(),
+            // Without a kubelet nothing reports that nodes are healthy: what is slow would be detached
+            // by force.
+            detaching = if cluster.sysctls.is_none() { "--disable-force-detach-on-timeout" } else { "" },
         ),
         "kube-scheduler" => format!(
             "--kubeconfig={folder}/scheduler.kubeconfig --authentication-kubeconfig={folder}/scheduler.kubeconfig

@@ -1,7 +1,11 @@
 //! kubectl as an administrator of the cluster.
 
-use std::io::Write as _;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
 
 use super::Cluster;
 use crate::wait::{TIMEOUT, eventually};
@@ -134,7 +138,7 @@ impl Cluster {
     ///
     /// # Panics
     /// When it does not answer with JSON.
-    pub fn stats_summary(&self) -> serde_json::Value {
+    pub fn stats_summary(&self) -> Value {
         let pki = self.built.join("pki");
         let file = |option: &str, name: &str| format!("--{option}={}", pki.join(name).display());
         let summary = self.kubectl(&[
@@ -148,16 +152,53 @@ impl Cluster {
         serde_json::from_str(&summary).expect("statistics are JSON")
     }
 
+    /// Writes a kubeconfig file for a service account. `name`: of the file. Returns its path.
+    ///
+    /// # Panics
+    /// When the API server issues no token.
+    pub fn kubeconfig_of(&self, name: &str, namespace: &str, account: &str) -> PathBuf {
+        let token = self.kubectl(&["create", "token", account, "-n", namespace, "--duration=4h"]);
+        let kubeconfig = self.folder().join(format!("{name}.kubeconfig"));
+        fs::copy(self.kubeconfig(), &kubeconfig).expect("the administrator's configuration");
+        let own = format!("--kubeconfig={}", kubeconfig.display());
+        self.kubectl(&[&own, "config", "unset", "users.test"]);
+        self.kubectl(&[&own, "config", "set-credentials", "test", &format!("--token={}", token.trim())]);
+        kubeconfig
+    }
+
     /// The requests that programs with service accounts of `deploy` have made until now, as
     /// the API server's audit log has them (`audit.k8s.io/v1`). A watch is there once it has ended.
     ///
     /// # Panics
     /// When the log is unreadable.
-    pub fn requests(&self) -> Vec<serde_json::Value> {
-        let log = std::fs::read_to_string(self.folder().join("audit.log")).unwrap_or_default();
-        // The last line may be half written.
-        let lines = log.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        lines.map(|line| serde_json::from_str(line).expect("a line of the audit log is JSON")).collect()
+    pub fn requests(&self) -> Vec<Value> {
+        let mut all = Vec::new();
+        self.each_request(|request| all.push(request));
+        all
+    }
+
+    /// Takes each of these requests, so that a large log does not have to fit into memory.
+    ///
+    /// # Panics
+    /// When the log is unreadable.
+    pub fn each_request(&self, mut take: impl FnMut(Value)) {
+        let files = fs::read_dir(self.folder()).expect("the cluster's folder").flatten().map(|entry| entry.path());
+        let is_log = |file: &PathBuf| {
+            let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            name.starts_with("audit") && name.ends_with(".log")
+        };
+        // Those that are full have their time in the name, which comes before the present one's.
+        let mut logs: Vec<PathBuf> = files.filter(is_log).collect();
+        logs.sort();
+        for log in logs {
+            let mut log = BufReader::new(fs::File::open(log).expect("the audit log opens"));
+            let mut line = String::new();
+            // The last line may be half written.
+            while log.read_line(&mut line).expect("the audit log is text") > 0 && line.ends_with('\n') {
+                take(serde_json::from_str(&line).expect("a line of the audit log is JSON"));
+                line.clear();
+            }
+        }
     }
 
     /// What a failed test shows: pods, claims, the newest events, and the end of the kubelet's log.

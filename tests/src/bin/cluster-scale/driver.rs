@@ -1,4 +1,5 @@
-//! A CSI driver without storage, which keeps account of what it is asked for.
+//! A CSI driver without storage, which keeps account of what it is asked for: its controller part,
+//! and what its parts on the nodes have staged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,13 +17,15 @@ use volhost_proto::csi::*;
 /// Its name.
 pub(crate) const DRIVER: &str = "scale.test";
 
-type Answer<T> = Result<Response<T>, Status>;
+pub(crate) type Answer<T> = Result<Response<T>, Status>;
 
 /// What the driver has, and what it should never have been asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     /// The nodes of each volume.
     volumes: BTreeMap<String, BTreeSet<String>>,
+    /// The nodes on which each volume is staged.
+    staged: BTreeMap<String, BTreeSet<String>>,
     /// How often it was asked to create, to publish and so on.
     pub(crate) calls: BTreeMap<&'static str, u64>,
     /// Calls that lose or endanger data.
@@ -40,7 +43,12 @@ impl Account {
         self.volumes.values().map(BTreeSet::len).sum()
     }
 
-    /// How many volumes of these nodes are attached to one of them.
+    /// How many volumes are staged on a node.
+    pub(crate) fn staged(&self) -> usize {
+        self.staged.values().map(BTreeSet::len).sum()
+    }
+
+    /// How many volumes are attached to this node.
     pub(crate) fn attached_to(&self, node: &str) -> usize {
         self.volumes.values().filter(|nodes| nodes.contains(node)).count()
     }
@@ -73,6 +81,28 @@ impl ScaleDriver {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Counts a call of its part on a node.
+    pub(crate) fn count(&self, call: &'static str) {
+        drop(self.called(call));
+    }
+
+    /// Stages a volume on a node: only where it is attached.
+    pub(crate) fn stage(&self, volume: &str, node: &str) {
+        let mut account = self.called("NodeStageVolume");
+        if !account.volumes.get(volume).is_some_and(|nodes| nodes.contains(node)) {
+            account.violations.push(format!("{volume} is to be staged on {node}, and is not attached to it"));
+        }
+        account.staged.entry(volume.to_owned()).or_default().insert(node.to_owned());
+    }
+
+    /// Unstages it.
+    pub(crate) fn unstage(&self, volume: &str, node: &str) {
+        let mut account = self.called("NodeUnstageVolume");
+        if let Some(nodes) = account.staged.get_mut(volume) {
+            nodes.remove(node);
+        }
+    }
+
     fn called(&self, call: &'static str) -> MutexGuard<'_, Account> {
         let mut account = self.account();
         *account.calls.entry(call).or_default() += 1;
@@ -80,12 +110,15 @@ impl ScaleDriver {
     }
 }
 
+/// What it says of itself.
+pub(crate) fn about() -> GetPluginInfoResponse {
+    GetPluginInfoResponse { name: DRIVER.to_owned(), vendor_version: "1".to_owned(), ..Default::default() }
+}
+
 #[tonic::async_trait]
 impl Identity for ScaleDriver {
     async fn get_plugin_info(&self, _: Request<GetPluginInfoRequest>) -> Answer<GetPluginInfoResponse> {
-        let info =
-            GetPluginInfoResponse { name: DRIVER.to_owned(), vendor_version: "1".to_owned(), ..Default::default() };
-        Ok(Response::new(info))
+        Ok(Response::new(about()))
     }
 
     async fn get_plugin_capabilities(
@@ -135,6 +168,7 @@ impl Controller for ScaleDriver {
             account.violations.push(format!("{id} is to be deleted while it is attached"));
         }
         account.volumes.remove(&id);
+        account.staged.remove(&id);
         Ok(Response::new(DeleteVolumeResponse {}))
     }
 
@@ -162,6 +196,9 @@ impl Controller for ScaleDriver {
     ) -> Answer<ControllerUnpublishVolumeResponse> {
         let ControllerUnpublishVolumeRequest { volume_id, node_id, .. } = request.into_inner();
         let mut account = self.called("ControllerUnpublishVolume");
+        if account.staged.get(&volume_id).is_some_and(|nodes| nodes.contains(&node_id)) {
+            account.violations.push(format!("{volume_id} is to be detached from {node_id} while it is staged there"));
+        }
         if let Some(nodes) = account.volumes.get_mut(&volume_id) {
             nodes.remove(&node_id);
         }
