@@ -14,6 +14,7 @@ mod attach_detach;
 mod capacity;
 mod controller;
 mod controllers;
+mod definitions;
 mod demo;
 mod deploy;
 mod driver_object;
