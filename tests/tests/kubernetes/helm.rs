@@ -1,4 +1,4 @@
-//! The chart `deploy/helm/volhost-csi`, by the real helm.
+//! The charts of `deploy/helm`, by the real helm.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,12 +32,34 @@ fn helm(cluster: Option<&Cluster>, arguments: &[&str]) -> Result<String, String>
 }
 
 fn chart() -> String {
-    workspace().join("deploy/helm/volhost-csi").display().to_string()
+    chart_of("volhost-csi")
+}
+
+fn chart_of(name: &str) -> String {
+    workspace().join("deploy/helm").join(name).display().to_string()
+}
+
+/// The objects of a folder of `deploy`.
+fn folder(cluster: &Cluster, name: &str) -> BTreeMap<(String, String), Value> {
+    let folder = workspace().join("deploy").join(name).display().to_string();
+    objects(&cluster.kubectl(&["kustomize", &folder]))
+}
+
+/// The alerts, as an object of the Prometheus operator.
+fn rules(name: &str) -> ((String, String), Value) {
+    let rules = std::fs::read_to_string(workspace().join("deploy/prometheus/volhost.rules.yml")).unwrap();
+    let rules: Value = serde_saphyr::from_str(&rules).unwrap();
+    let object = json!({
+        "apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule",
+        "metadata": { "name": name, "namespace": name }, "spec": rules,
+    });
+    (("PrometheusRule".to_owned(), name.to_owned()), object)
 }
 
 /// The objects of a manifest, by kind and name.
 fn objects(manifest: &str) -> BTreeMap<(String, String), Value> {
-    let objects = manifest.split("\n---").filter_map(|one| {
+    let documents = manifest.split("\n---").filter(|one| !one.trim().is_empty());
+    let objects = documents.filter_map(|one| {
         let one: Value = serde_saphyr::from_str(one.trim_start_matches("---")).unwrap();
         let text = |field: &Value| field.as_str().unwrap().to_owned();
         one.is_object().then(|| ((text(&one["kind"]), text(&one["metadata"]["name"])), one))
@@ -52,29 +74,57 @@ fn the_chart_makes_what_the_manifests_have() {
     let template = |more: &[&str]| {
         helm(None, &[&["template", "volhost-csi", &chart, "--namespace", "volhost-csi"], more].concat()).unwrap()
     };
-    let folder = |name: &str| {
-        let folder = workspace().join("deploy").join(name).display().to_string();
-        objects(&cluster.kubectl(&["kustomize", &folder]))
-    };
-
-    let mut manifests = folder("csi");
+    let mut manifests = folder(&cluster, "csi");
     // helm is given the namespace.
     manifests.remove(&("Namespace".to_owned(), "volhost-csi".to_owned())).unwrap();
     assert_eq!(objects(&template(&[])), manifests);
 
     let monitored = objects(&template(&["--set", "podMonitor=true,prometheusRule=true"]));
-    let mut more = folder("csi-monitoring");
-    let rules = std::fs::read_to_string(workspace().join("deploy/prometheus/volhost.rules.yml")).unwrap();
-    let rules: Value = serde_saphyr::from_str(&rules).unwrap();
-    more.insert(
-        ("PrometheusRule".to_owned(), "volhost-csi".to_owned()),
-        json!({
-            "apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule",
-            "metadata": { "name": "volhost-csi", "namespace": "volhost-csi" }, "spec": rules,
-        }),
-    );
+    let mut more = folder(&cluster, "csi-monitoring");
+    more.extend([rules("volhost-csi")]);
     for (name, object) in more {
         assert_eq!(monitored[&name], object);
+    }
+}
+
+#[test]
+fn the_chart_of_the_controllers_makes_what_the_manifests_have() {
+    let (chart, cluster) = (chart_of("volhost-controllers"), Cluster::shared());
+    helm(None, &["lint", "--strict", &chart]).unwrap();
+    assert_eq!(objects(&helm(None, &["template", "a", &chart]).unwrap()), BTreeMap::new(), "nothing is enabled");
+    for (value, name, namespace) in
+        [("attachDetach", "attach-detach", "volhost-attach-detach"), ("plugins", "plugins", "volhost-plugins")]
+    {
+        let set = format!("{value}.enabled=true,podMonitor=true,prometheusRule=true");
+        // A release has any name; the objects of the cluster have one each.
+        let made = helm(None, &["template", namespace, &chart, "--namespace", namespace, "--set", &set]).unwrap();
+        let mut manifests = folder(&cluster, name);
+        manifests.remove(&("Namespace".to_owned(), namespace.to_owned())).unwrap();
+        manifests.extend(folder(&cluster, &format!("{name}-monitoring")));
+        manifests.extend([rules(namespace)]);
+        for ((kind, _), object) in &mut manifests {
+            // They outlive the release, and with them the objects of users.
+            if kind == "CustomResourceDefinition" {
+                object["metadata"]["annotations"] = json!({ "helm.sh/resource-policy": "keep" });
+            }
+        }
+        assert_eq!(objects(&made), manifests);
+    }
+    let both = ["--set", "attachDetach.enabled=true,plugins.enabled=true,plugins.definitions=false"];
+    let both = objects(&helm(None, &[&["template", "a", &chart, "--namespace", "here"], &both[..]].concat()).unwrap());
+    assert!(!both.keys().any(|(kind, _)| kind == "CustomResourceDefinition"));
+    let namespaces = both.values().filter_map(|object| object["metadata"]["namespace"].as_str());
+    assert!(namespaces.into_iter().all(|namespace| namespace == "here"), "{both:#?}");
+    for binding in both.values().filter(|object| object["subjects"].is_array()) {
+        assert_eq!(binding["subjects"][0]["namespace"], "here");
+    }
+    for (set, words) in [
+        ("attachDetach.replica=3", "additional properties 'replica' not allowed"),
+        ("plugins.metricsPort=0", "at '/plugins/metricsPort'"),
+        ("attach-detach.enabled=true", "additional properties 'attach-detach' not allowed"),
+    ] {
+        let refused = helm(None, &["template", "a", &chart, "--set", set]).unwrap_err();
+        assert!(refused.contains(words), "{set}: {refused}");
     }
 }
 
