@@ -185,3 +185,94 @@ fn a_pause_stops_a_rollout_and_a_deadline_ends_it() {
     fleet.run(1, None, "RolledBack");
     assert!(eventually(|| fleet.digests() == [digest('1')]));
 }
+
+/// Has the API server refuse every status of this VolumePlugin until it is dropped.
+struct RefusedStatus<'a> {
+    cluster: &'a Cluster,
+    name: &'static str,
+}
+
+impl<'a> RefusedStatus<'a> {
+    fn start(cluster: &'a Cluster, name: &'static str) -> Self {
+        cluster.apply(&format!(
+            "apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {{ name: {name} }}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - apiGroups: [volhost.io]
+        apiVersions: [v1alpha1]
+        resources: [volumeplugins/status]
+        resourceNames: [{name}]
+        operations: [UPDATE]
+  validations: [{{ expression: 'false', message: no status for this one }}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {{ name: {name} }}
+spec: {{ policyName: {name}, validationActions: [Deny] }}
+"
+        ));
+        Self { cluster, name }
+    }
+
+    /// Waits until it is in force: the API server compiles policies in the background.
+    fn wait(&self) {
+        let patch = [
+            "patch",
+            "volumeplugin",
+            self.name,
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            r#"{"status":{"phase":"Tried"}}"#,
+        ];
+        let refuses = || self.cluster.try_kubectl(&patch).is_err_and(|error| error.contains("no status for this one"));
+        assert!(eventually(refuses));
+    }
+}
+
+impl Drop for RefusedStatus<'_> {
+    fn drop(&mut self) {
+        for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+            let _ = self.cluster.try_kubectl(&["delete", kind, self.name]);
+        }
+    }
+}
+
+#[test]
+fn a_plugin_whose_status_is_refused_holds_up_no_other() {
+    let fleet = Fleet::start("allowed", 2);
+    let refused = "refused-status";
+    let object = json!({
+        "apiVersion": "volhost.io/v1alpha1", "kind": "VolumePlugin", "metadata": { "name": refused },
+        "spec": {
+            "plugin": "example.com/refused", "image": "r.example/refused", "digest": digest('1'),
+            "nodeSelector": { "fleet": "allowed" },
+        },
+    });
+    fleet.cluster.apply(&object.to_string());
+    let policy = RefusedStatus::start(&fleet.cluster, refused);
+    policy.wait();
+    let controller = PluginController::start(&fleet.cluster, "rollout-refused");
+    fleet.apply(&digest('1'), &json!({ "maxUnavailable": 1 }));
+    fleet.run(1, None, "Ready");
+    fleet.apply(&digest('2'), &json!({ "maxUnavailable": 1 }));
+    fleet.run(1, None, "Ready");
+    let names = || -> Vec<Value> {
+        fleet
+            .nodes()
+            .into_values()
+            .flat_map(|node| node["spec"]["plugins"].as_array().cloned().unwrap_or_default())
+            .map(|plugin| plugin["name"].clone())
+            .collect()
+    };
+    assert_eq!(names(), ["allowed", "allowed"], "{}", controller.log());
+
+    // The API server takes it again.
+    drop(policy);
+    assert!(eventually(|| names().contains(&json!(refused))), "{:?}\n{}", names(), controller.log());
+    fleet.cluster.kubectl(&["delete", "volumeplugin", refused, "--wait=false"]);
+}

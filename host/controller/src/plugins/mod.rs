@@ -11,6 +11,7 @@
 //! # Guarantees
 //! - A failed revision is written into the VolumePlugin's status before any node is taken back, so
 //!   that the next leader does not roll it out again.
+//! - A VolumePlugin that the API server does not let the controller write holds up no other.
 //! - Each write names the version of the object that it is for.
 //! - Nothing is decided before all three kinds have been listed.
 //!
@@ -20,6 +21,7 @@
 //! | `decide` | what is to be written |
 //! | [`plan`] | which nodes get which revision next |
 //! | `status` | a VolumePlugin's status |
+//! | `unwritten` | what a node is to have while a VolumePlugin cannot be written |
 //! | `run` | from the start to the end, and the writes |
 
 mod cluster;
@@ -27,5 +29,6 @@ mod decide;
 mod plan;
 mod run;
 mod status;
+mod unwritten;
 
 pub(crate) use run::run;

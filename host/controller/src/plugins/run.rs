@@ -1,5 +1,6 @@
 //! The controller of plugins from its start to its end, and its writes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use volhost_model::duration::HumanDuration;
 
 use super::cluster::Cluster;
 use super::decide::{Decisions, decide};
+use super::unwritten::assignable;
 use crate::error::ControllerError;
 use crate::finalizers::{self, FIELD_MANAGER};
 use crate::journal::Journal;
@@ -101,24 +103,31 @@ impl Writer {
         }
     }
 
-    /// Statuses first: that a revision has failed is known before a node goes back. An object that
-    /// cannot be written delays no other of its kind; the first such error is returned.
+    /// Statuses first: that a revision has failed is known before a node goes back. A VolumePlugin
+    /// that cannot be written holds up its own plugin alone, which stays as it is on every node. The
+    /// first error is returned.
     async fn write(&self, decided: &Decisions) -> Result<(), kube::Error> {
         let mut outcome = Ok(());
-        for (names, remove, add) in
-            [(&decided.kept, [].as_slice(), [FINALIZER].as_slice()), (&decided.released, &[FINALIZER], &[])]
-        {
-            for name in names {
-                outcome = outcome.and(self.set_finalizers(name, remove, add).await);
+        let mut unwritten = BTreeSet::new();
+        let mut wrote = |name, written: Result<(), kube::Error>| {
+            if let Err(error) = written {
+                unwritten.insert(name);
+                if outcome.is_ok() {
+                    outcome = Err(error);
+                }
             }
+        };
+        for name in &decided.kept {
+            wrote(name.as_str(), self.set_finalizers(name, &[], &[FINALIZER]).await);
+        }
+        for name in &decided.released {
+            wrote(name.as_str(), self.set_finalizers(name, &[FINALIZER], &[]).await);
         }
         for (name, status) in &decided.statuses {
-            outcome = outcome.and(self.set_status(name, status).await);
+            wrote(name.as_str(), self.set_status(name, status).await);
         }
-        outcome?;
-        let mut outcome = Ok(());
         for (name, plugins) in &decided.nodes {
-            outcome = outcome.and(self.assign(name, plugins).await);
+            outcome = outcome.and(self.assign(name, plugins, &unwritten).await);
         }
         outcome
     }
@@ -165,8 +174,14 @@ impl Writer {
         }
     }
 
-    async fn assign(&self, name: &str, plugins: &[AssignedPlugin]) -> Result<(), kube::Error> {
+    async fn assign(
+        &self,
+        name: &str,
+        plugins: &[AssignedPlugin],
+        unwritten: &BTreeSet<&str>,
+    ) -> Result<(), kube::Error> {
         let Some(object) = self.cluster.on_nodes.get(&ObjectRef::new(name)) else { return Ok(()) };
+        let Some(plugins) = assignable(plugins, &object, unwritten) else { return Ok(()) };
         let patch = json!({
             "metadata": { "resourceVersion": object.metadata.resource_version, "uid": object.metadata.uid },
             "spec": { "plugins": plugins },
@@ -178,7 +193,7 @@ impl Writer {
             Err(error) if is_outdated(&error) => {}
             Err(error) => return Err(error),
         }
-        for plugin in plugins {
+        for plugin in &plugins {
             info!(
                 node = name,
                 plugin = plugin.name,
