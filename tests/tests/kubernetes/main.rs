@@ -17,6 +17,7 @@ mod controllers;
 mod definitions;
 mod demo;
 mod deploy;
+mod deployed;
 mod driver_object;
 mod faults;
 mod groups;

@@ -10,14 +10,18 @@ use volhost_tests::wait::eventually;
 use crate::plugins::{PluginController, condition, deploy_definitions, digest, phase, volume_plugin};
 
 /// Nodes without a daemon, of a label of their own.
-struct Fleet {
+pub(crate) struct Fleet {
     cluster: Arc<Cluster>,
     label: &'static str,
 }
 
 impl Fleet {
     fn start(label: &'static str, nodes: usize) -> Self {
-        let cluster = Cluster::shared();
+        Self::start_in(Cluster::shared(), label, nodes)
+    }
+
+    /// The same in this cluster.
+    pub(crate) fn start_in(cluster: Arc<Cluster>, label: &'static str, nodes: usize) -> Self {
         deploy_definitions(&cluster);
         let fleet = Self { cluster, label };
         (0..nodes).for_each(|number| fleet.add(number));
@@ -43,7 +47,7 @@ impl Fleet {
         self.cluster.kubectl(&["patch", "nodeplugins", name, "--subresource=status", "--type=merge", "-p", &patch]);
     }
 
-    fn apply(&self, digest: &str, rollout: &Value) {
+    pub(crate) fn apply(&self, digest: &str, rollout: &Value) {
         let object = json!({
             "apiVersion": "volhost.io/v1alpha1", "kind": "VolumePlugin", "metadata": { "name": self.label },
             "spec": {
@@ -83,7 +87,7 @@ impl Fleet {
 
     /// Every node loads what it is to have, one step at a time, until the rollout has this phase. On
     /// the `bad` node the digest fails. Never more than `most` nodes are without a ready plugin.
-    fn run(&self, most: usize, bad: Option<(&str, &str)>, wanted: &str) {
+    pub(crate) fn run(&self, most: usize, bad: Option<(&str, &str)>, wanted: &str) {
         let done = eventually(|| {
             let unready = self.unready();
             assert!(unready.len() <= most, "{most}: {unready:#?}");
@@ -100,7 +104,7 @@ impl Fleet {
     }
 
     /// The digests that nodes are to have, each once.
-    fn digests(&self) -> Vec<String> {
+    pub(crate) fn digests(&self) -> Vec<String> {
         let nodes = self.nodes().into_values();
         let mut digests: Vec<String> =
             nodes.map(|node| node["spec"]["plugins"][0]["digest"].as_str().unwrap_or_default().to_owned()).collect();

@@ -16,7 +16,8 @@ use volhost_tests::wait::eventually;
 use crate::controllers::{assert_permitted, kubeconfig};
 use crate::node_agent::AgentNode;
 
-const NAMESPACE: &str = "volhost-plugins";
+/// Where `deploy/plugins` puts the controller.
+pub(crate) const NAMESPACE: &str = "volhost-plugins";
 const ACCOUNT: &str = "volhost-plugin-controller";
 
 /// Applies the definitions and the permissions of `deploy/plugins`; the controllers are the tests'.
