@@ -60,7 +60,7 @@ fn every_metric_that_the_dashboard_and_the_alerts_ask_for_is_served() {
     queries(&dashboard, &mut asked);
     assert!(asked.len() >= 10, "{asked:?}");
     // Prometheus itself knows whether it reaches a node. What controllers count, their own test looks for.
-    let of_nodes = |query: &String| !query.starts_with("up{") && !query.contains(r#"job="volhost-controller""#);
+    let of_nodes = |query: &String| !query.starts_with("up{") && !query.contains(r#"controller""#);
     asked.extend(alerts().into_iter().map(|alert| alert.expression).filter(of_nodes));
     let (node, _driver) = node_with_a_driver(&[]);
     let figures = Figures::once(&node, |figures| figures.has("kubelet_volume_stats_capacity_bytes", &[]));
