@@ -8,9 +8,12 @@ use std::time::Instant;
 use thiserror::Error;
 use volhost_kernel::{Kernel, LinuxKernel};
 use volhost_process::linux_kernel;
-use volhost_runtime::{GrantPolicy, Limits, LoadError, Plugin, Runtime, RuntimeConfig, RuntimeError, ShippedPlugins};
+use volhost_runtime::{
+    GrantPolicy, Limits, LoadError, Plugin, PluginInfo, Runtime, RuntimeConfig, RuntimeError, ShippedPlugins,
+};
 
 use crate::case_error::CaseError;
+use crate::case_file::CaseFile;
 use crate::cases::{self, Case};
 use crate::contract::sentence;
 use crate::report::{CaseOutcome, CaseReport, Report};
@@ -128,11 +131,11 @@ impl Suite {
     /// # Errors
     /// As [`Suite::run`].
     pub fn run_while(&self, mut progress: impl FnMut(&CaseReport) -> ControlFlow<()>) -> Result<Report, SuiteError> {
-        let info = in_scratch(|scratch| self.load(scratch).map(|(_, plugin)| plugin.info().clone()))??;
+        let info = in_scratch(|scratch| self.inspect(scratch))??;
         let mut reports = Vec::new();
         for case in self.cases() {
             let begun = Instant::now();
-            let verdict = in_scratch(|scratch| self.run_case(&case, scratch))??;
+            let verdict = in_scratch(|scratch| self.run_case(&case, &info, scratch))??;
             let outcome = match verdict {
                 Ok(()) => CaseOutcome::Passed,
                 Err(CaseStop::NotApplicable(why)) => CaseOutcome::NotApplicable { why },
@@ -156,35 +159,41 @@ impl Suite {
         Ok(Report { plugin: info.name.to_string(), version: info.version, digest: info.digest, cases: reports })
     }
 
-    fn run_case(&self, case: &Case, scratch: &Path) -> Result<Verdict, SuiteError> {
-        let (kernel, plugin) = self.load(scratch)?;
+    fn run_case(&self, case: &Case, info: &PluginInfo, scratch: &Path) -> Result<Verdict, SuiteError> {
         let file = self.subject.case_file(scratch)?;
+        let kernel = Arc::new(linux_kernel());
+        let plugin = self.load(&file, info, &kernel)?;
         match TestNode::new(kernel, scratch, plugin, file, self.services.clone()) {
             Ok(test_node) => Ok(case.run(&test_node)),
             Err(why) => Err(SuiteError::CaseFile(why)),
         }
     }
 
-    /// Loads the plugin with the grants of the case file, for this scratch file system.
-    fn load(&self, scratch: &Path) -> Result<(Arc<LinuxKernel>, Arc<Plugin>), SuiteError> {
+    /// Asks the plugin who it is, and checks the case file for it.
+    fn inspect(&self, scratch: &Path) -> Result<PluginInfo, SuiteError> {
         let file = self.subject.case_file(scratch)?;
-        let kernel = Arc::new(linux_kernel());
-        let runtime = |grants| {
-            let own = self.own_cache.as_ref().map(|folder| folder.path().to_owned());
-            let config = RuntimeConfig {
-                cache_dir: self.services.cache.clone().or(own).unwrap_or_default(),
-                limits: Limits::default(),
-                compiler: self.services.compiler.clone(),
-                grants,
-            };
-            Runtime::new(config, Arc::clone(&kernel) as Arc<dyn Kernel>).map_err(SuiteError::Runtime)
+        let runtime = self.runtime(GrantPolicy::builtin(ShippedPlugins::default()), &Arc::new(linux_kernel()))?;
+        let info = runtime.inspect(&self.subject.plugin).map_err(Box::new)?.info;
+        file.policy(&info).map_err(SuiteError::CaseFile)?;
+        file.spec(&info).map_err(SuiteError::CaseFile)?;
+        Ok(info)
+    }
+
+    /// Loads the plugin with the grants of the case file, as read for one scratch file system.
+    fn load(&self, file: &CaseFile, info: &PluginInfo, kernel: &Arc<LinuxKernel>) -> Result<Arc<Plugin>, SuiteError> {
+        let runtime = self.runtime(file.policy(info).map_err(SuiteError::CaseFile)?, kernel)?;
+        Ok(runtime.load(&self.subject.plugin).map_err(Box::new)?)
+    }
+
+    fn runtime(&self, grants: GrantPolicy, kernel: &Arc<LinuxKernel>) -> Result<Runtime, SuiteError> {
+        let own = self.own_cache.as_ref().map(|folder| folder.path().to_owned());
+        let config = RuntimeConfig {
+            cache_dir: self.services.cache.clone().or(own).unwrap_or_default(),
+            limits: Limits::default(),
+            compiler: self.services.compiler.clone(),
+            grants,
         };
-        let asked = runtime(GrantPolicy::builtin(ShippedPlugins::default()))?;
-        let asked = asked.inspect(&self.subject.plugin).map_err(Box::new)?;
-        let grants = file.policy(&asked.info).map_err(SuiteError::CaseFile)?;
-        file.spec(&asked.info).map_err(SuiteError::CaseFile)?;
-        let plugin = runtime(grants)?.load(&self.subject.plugin).map_err(Box::new)?;
-        Ok((kernel, plugin))
+        Runtime::new(config, Arc::clone(kernel) as Arc<dyn Kernel>).map_err(SuiteError::Runtime)
     }
 }
 
