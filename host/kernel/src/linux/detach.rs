@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
@@ -90,16 +91,9 @@ impl LinuxKernel {
     /// Unmounts what a server exports. With its last mount the kernel ends the session, and waits
     /// for a server that is gone for minutes, though the mount is gone at once. Then so is this.
     fn unmount_share(&self, folder: BorrowedFd<'_>, name: &OsStr, how: Detach) -> std::result::Result<(), Errno> {
-        let (sender, receiver) = mpsc::channel();
         let copy = folder.try_clone_to_owned().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         let of_thread = name.to_owned();
-        let run = move || {
-            // After a release that took too long there is no receiver.
-            let _ = sender.send(unmount(copy.as_fd(), &of_thread, how));
-        };
-        if thread::Builder::new().name("unmount-share".to_owned()).spawn(run).is_err() {
-            return Err(Errno::AGAIN);
-        }
+        let receiver = start(copy, move |folder| unmount(folder, &of_thread, how)).map_err(|_| Errno::AGAIN)?;
         match receiver.recv_timeout(RELEASE_TIME) {
             Ok(unmounted) => unmounted,
             Err(_) if !self.is_mount(folder, name) => Ok(()),
@@ -155,6 +149,25 @@ impl LinuxKernel {
     }
 }
 
+/// Runs `work` with this folder on a thread of its own, which sends the result.
+///
+/// # Guarantees
+/// The folder is closed when the result is received: it keeps no mount in use after that.
+fn start<T: Send + 'static>(
+    folder: OwnedFd,
+    work: impl FnOnce(BorrowedFd<'_>) -> T + Send + 'static,
+) -> io::Result<Receiver<T>> {
+    let (sender, receiver) = mpsc::channel();
+    let run = move || {
+        let done = work(folder.as_fd());
+        drop(folder);
+        // After a release that took too long there is no receiver.
+        let _ = sender.send(done);
+    };
+    thread::Builder::new().name("unmount-share".to_owned()).spawn(run)?;
+    Ok(receiver)
+}
+
 /// Unmounts the topmost mount at an entry of an open folder; a symbolic link there is not followed.
 pub(super) fn unmount(folder: BorrowedFd<'_>, name: &OsStr, how: Detach) -> std::result::Result<(), Errno> {
     let flags = match how {
@@ -165,4 +178,27 @@ pub(super) fn unmount(folder: BorrowedFd<'_>, name: &OsStr, how: Detach) -> std:
     // can be swapped.
     let path = proc_path(folder, Some(name));
     unless_a_child_is_made(|| rustix::mount::unmount(path.as_path(), flags))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::start;
+
+    /// How often it is tried: a folder that is closed after the result is sent is often closed before
+    /// the receiver looks.
+    const TIMES: u8 = 200;
+
+    #[test]
+    fn the_folder_of_a_share_is_closed_when_its_unmount_has_an_answer() {
+        for time in 0..TIMES {
+            let (mut reader, writer) = std::io::pipe().unwrap();
+            rustix::io::ioctl_fionbio(&reader, true).unwrap();
+            let receiver = start(writer.into(), move |_| time).unwrap();
+            assert_eq!(receiver.recv().unwrap(), time);
+            // The end of what is written: no writer is open.
+            assert_eq!(reader.read(&mut [0]).unwrap(), 0, "time {time}");
+        }
+    }
 }
