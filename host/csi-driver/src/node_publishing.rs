@@ -56,7 +56,7 @@ impl ServedPlugin {
             read_only: request.readonly,
         };
         let spec = self.source.spec(&asked)?;
-        let name = self.name_to_attach(id, &spec)?;
+        let name = self.name_to_attach(id, &spec, &secrets)?;
         let wanted = NodePublication { usage, read_only: request.readonly, attached_as: None };
         // Before the first step: without a record, nothing would undo it after a crash.
         let there = self.publish_records.reserve(id, node_id, name.clone(), wanted.clone(), self.max_volumes)?;
@@ -103,11 +103,11 @@ impl ServedPlugin {
     }
 
     /// The plugin's name for a volume that the controller attaches; none for one that it does not.
-    fn name_to_attach(&self, id: &str, spec: &VolumeSpec) -> Result<Option<String>> {
+    fn name_to_attach(&self, id: &str, spec: &VolumeSpec, secrets: &RequestSecrets) -> Result<Option<String>> {
         if !self.attaches() {
             return Ok(None);
         }
-        let record = self.new_record(id, spec, None)?;
+        let record = self.new_record(id, spec, &secrets.referred(&self.plugin, spec, SECRETS), None)?;
         Ok(record.name.filter(|_| record.attachable))
     }
 

@@ -145,7 +145,7 @@ impl ServedPlugin {
                 Some(record) => Ok(record),
                 None => {
                     self.find(id, secrets)?;
-                    self.new_record(id, spec, None)
+                    self.new_record(id, spec, &secrets.referred(&self.plugin, spec, SECRETS), None)
                 }
             };
         }

@@ -161,7 +161,7 @@ impl ServedPlugin {
             }
             None => {
                 find()?;
-                self.new_record(id, spec, Some(staged))?
+                self.new_record(id, spec, &secrets.referred(&self.plugin, spec, SECRETS), Some(staged))?
             }
         };
         let _storage = self.claim_storage(&record)?;
@@ -226,10 +226,16 @@ impl ServedPlugin {
         self.on_node.remove(id)
     }
 
-    /// Asks the plugin what a volume is, of which nothing exists on the node yet.
-    pub(crate) fn new_record(&self, id: &str, spec: &VolumeSpec, staged: Option<StagedUse>) -> Result<ServedVolume> {
-        let spec = Arc::new(spec.clone());
-        let identified = self.did("naming", id, self.plugin.identify(&self.call(id), &spec))?;
+    /// Asks the plugin what a volume is, of which nothing exists on the node yet. `referred` is the
+    /// volume with a reference to the request's secrets, which the record does not keep.
+    pub(crate) fn new_record(
+        &self,
+        id: &str,
+        spec: &VolumeSpec,
+        referred: &Arc<VolumeSpec>,
+        staged: Option<StagedUse>,
+    ) -> Result<ServedVolume> {
+        let identified = self.did("naming", id, self.plugin.identify(&self.call(id), referred))?;
         if !identified.needs.is_empty() {
             let why = "it is made of other volumes of its pod, and a CO does not name those to a CSI driver";
             return Err(Refusal::field("volume_context", why));
@@ -240,7 +246,7 @@ impl ServedPlugin {
             attachable: exports(Capability::Attacher) && identified.attachable.unwrap_or(true),
             stageable: exports(Capability::Stager) && identified.stageable.unwrap_or(true),
             name: identified.name,
-            spec: spec.as_ref().clone(),
+            spec: spec.clone(),
             attached_as: None,
             by_controller: false,
             staged,
@@ -251,7 +257,7 @@ impl ServedPlugin {
     /// Makes a record from what the plugin knows of a volume by its handle alone.
     fn guessed_record(&self, id: &str) -> Option<ServedVolume> {
         let unknown = ServedVolume::unknown(id, &self.source).ok()?;
-        self.new_record(id, &unknown.spec, None).ok()
+        self.new_record(id, &unknown.spec, &Arc::new(unknown.spec.clone()), None).ok()
     }
 
     /// Refuses a use that the plugin cannot serve.

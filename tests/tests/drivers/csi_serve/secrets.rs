@@ -114,3 +114,31 @@ fn the_plugin_has_the_secrets_of_a_call_for_that_call_and_they_are_not_stored() 
     host.unpublish("pvc", "a").unwrap();
     host.assert_clean();
 }
+
+#[test]
+fn a_plugin_that_requires_a_reference_to_secrets_finds_it_when_it_names_a_volume() {
+    let host = Host::serve(&artifacts::plugin("cifs"), &[]);
+    // Port 1: no server is there.
+    let mut capability = capability();
+    if let Some(volume_capability::AccessType::Mount(mount)) = &mut capability.access_type {
+        mount.mount_flags = vec!["port=1".to_owned()];
+    }
+    let create = CreateVolumeRequest {
+        parameters: map(&[("source", "//127.0.0.1/team")]),
+        ..wanted("pvc", MIB, capability.clone())
+    };
+    let volume = host.create(create).unwrap();
+    let request = NodePublishVolumeRequest {
+        staging_target_path: String::new(),
+        ..host.publish_request(&volume, capability, "a")
+    };
+    let without = host.publish(request.clone()).unwrap_err();
+    assert_eq!(without.code(), Code::InvalidArgument, "{without}");
+    let login = map(&[("username", "somebody"), ("password", WORD)]);
+    let with = host.publish(NodePublishVolumeRequest { secrets: login, ..request }).unwrap_err();
+    assert_eq!(with.code(), Code::Unavailable, "{with}");
+    assert!(with.message().contains("port 1") && !with.message().contains(WORD), "{with}");
+    host.unpublish("pvc", "a").unwrap();
+    host.delete("pvc").unwrap();
+    host.assert_clean();
+}
