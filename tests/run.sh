@@ -8,8 +8,8 @@
 # The output of a program is printed whole when it ends. Documentation tests come last.
 set -uo pipefail
 
-# It is busy on one processor for ten minutes, since it emulates another: begun last, it would leave
-# the others idle.
+# It emulates a machine for each test that it runs, and takes more of the processors than any other:
+# begun last, it would run alone.
 LONGEST=vm
 PROGRAM_DEADLINE=45m
 

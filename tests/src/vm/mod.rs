@@ -11,58 +11,54 @@
 //!
 //! `tests/vm/build.sh` builds kernel and root file system once. The processor is emulated, which
 //! needs no rights and no hardware: a guest boots in seconds, and computes ten to twenty times slower
-//! than the machine. Tests of one program that run at the same time [share](Guest::shared) a guest,
-//! each with a folder of its own on its disk; a test that pulls the plug boots its own.
+//! than the machine. An emulator keeps one processor busy, so tests that run at the same time have a
+//! guest each. A test [borrows](Guest::borrow) one that an earlier test has left, where the programs
+//! are translated already; a test that pulls the plug boots its own.
 
 mod agent;
+mod booted;
 mod disks;
+mod lifetime;
 mod precompiled;
 mod qemu;
 
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use tempfile::TempDir;
-
-use crate::artifacts::workspace;
-use agent::Agent;
+use crate::figures;
 pub use agent::Finished;
-use qemu::{GuestKernel, Machine};
+use booted::Booted;
+use qemu::GuestKernel;
 
-/// The guest that tests share now.
-static SHARED: Mutex<Weak<Guest>> = Mutex::new(Weak::new());
+/// Guests that no test uses now.
+static IDLE: Mutex<Vec<Booted>> = Mutex::new(Vec::new());
 
-/// A running guest. Dropping it ends the machine as a power loss does.
+/// A running guest, which one test has for itself. When it is dropped, a line of the test program's
+/// output says how long its emulator has kept a processor busy for the test.
 #[derive(Debug)]
 pub struct Guest {
-    folder: TempDir,
-    kernel: GuestKernel,
-    running: Running,
-}
-
-/// The machine of one boot, and the connection to its agent.
-#[derive(Debug)]
-struct Running {
-    machine: Machine,
-    agent: Mutex<Agent>,
+    /// None only while this is dropped.
+    booted: Option<Booted>,
+    /// It is kept for the next test.
+    is_borrowed: bool,
+    /// What earlier tests have used of a processor.
+    used_before: Duration,
 }
 
 impl Guest {
-    /// The guest that other tests of this program use now, or a new one.
+    /// Returns a guest that an earlier test of this program has borrowed, with whatever that test
+    /// has left on its disk, or boots one. Dropping it keeps it for the next test, unless the test
+    /// fails.
     ///
     /// # Panics
     /// As [`Guest::start`].
-    pub fn shared() -> Arc<Self> {
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.upgrade().unwrap_or_else(|| {
-            let guest = Arc::new(Self::start());
-            *shared = Arc::downgrade(&guest);
-            guest
-        })
+    pub fn borrow() -> Self {
+        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let booted = idle.unwrap_or_else(|| Booted::new(GuestKernel::usual("")).without_folder());
+        Self { used_before: booted.processor_time(), booted: Some(booted), is_borrowed: true }
     }
 
-    /// Boots a guest with an empty disk.
+    /// Boots a guest with an empty disk. Dropping it ends the machine as a power loss does.
     ///
     /// # Panics
     /// When the guest is not built (`deploy/setup.sh --tests`), or its agent does not answer; the
@@ -88,41 +84,31 @@ impl Guest {
     }
 
     fn start_on(kernel: GuestKernel) -> Self {
-        let folder = tempfile::Builder::new().prefix("volhost-vm-").tempdir().expect("a temporary folder");
-        disks::make(folder.path());
-        let running = Self::boot(folder.path(), &kernel);
-        Self { folder, kernel, running }
-    }
-
-    fn boot(folder: &std::path::Path, kernel: &GuestKernel) -> Running {
-        let mut machine = Machine::start(folder, &built(), kernel);
-        let agent = Agent::connect(&mut machine);
-        Running { machine, agent: Mutex::new(agent) }
+        Self { booted: Some(Booted::new(kernel)), is_borrowed: false, used_before: Duration::ZERO }
     }
 
     /// Ends the machine between two instructions, as a power loss does, and boots it again with the
     /// same disk. What the guest had not written to the disk is lost.
     ///
     /// # Panics
-    /// As [`Guest::start`].
+    /// As [`Guest::start`]; for a guest that is borrowed.
     pub fn lose_power(&mut self) {
-        self.running.machine.end();
-        self.running = Self::boot(self.folder.path(), &self.kernel);
+        self.own().lose_power();
     }
 
     /// Lets the guest write its disks and reboot, with the same disk. What is mounted stays mounted
     /// until the end.
     ///
     /// # Panics
-    /// As [`Guest::start`].
+    /// As [`Guest::lose_power`].
     pub fn reboot(&mut self) {
         self.run("sync");
-        // The guest may end before it answers.
-        let agent = self.running.agent.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let _ = agent.start("echo b >/proc/sysrq-trigger");
-        let ended = crate::wait::eventually(|| !self.running.machine.runs());
-        assert!(ended, "the guest does not reboot: {}", self.running.machine.console());
-        self.running = Self::boot(self.folder.path(), &self.kernel);
+        self.own().reboot();
+    }
+
+    fn own(&mut self) -> &mut Booted {
+        assert!(!self.is_borrowed, "a borrowed guest is not rebooted");
+        self.booted.as_mut().expect("a booted guest")
     }
 
     /// Runs a shell script in the guest to its end.
@@ -130,10 +116,7 @@ impl Guest {
     /// # Panics
     /// When the guest has ended; the end of its console is in the message.
     pub fn try_run(&self, script: &str) -> Finished {
-        let finished = self.running.agent.lock().unwrap_or_else(PoisonError::into_inner).start(script);
-        finished
-            .and_then(|command| command.wait(&self.running.agent))
-            .unwrap_or_else(|error| panic!("{script}: {error}; the console ends:\n{}", self.running.machine.console()))
+        self.booted.as_ref().expect("a booted guest").run(script)
     }
 
     /// Runs a shell script in the guest, which must succeed. Returns its output.
@@ -147,15 +130,16 @@ impl Guest {
     }
 }
 
-/// Where `build.sh` has put the guest.
-fn built() -> PathBuf {
-    let script = workspace().join("tests/vm/build.sh");
-    let output = Command::new(script).arg("--where").output().expect("tests/vm/build.sh runs");
-    let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-    assert!(
-        folder.join("complete").exists(),
-        "the guest is not built in {}; run `deploy/setup.sh --tests`",
-        folder.display()
-    );
-    folder
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let Some(booted) = self.booted.take() else { return };
+        let used = booted.processor_time().saturating_sub(self.used_before);
+        let test = std::thread::current();
+        let test = test.name().unwrap_or_default();
+        figures::show(&format!("{test}: its guest took {:.1} s of a processor", used.as_secs_f64()));
+        // A test that fails may leave anything.
+        if self.is_borrowed && !std::thread::panicking() {
+            IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(booted);
+        }
+    }
 }

@@ -1,13 +1,8 @@
 //! The SMB server of a guest: Samba.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use volhost_tests::vm::Guest;
 
 use crate::kit::Daemon;
-
-/// A guest has one SMB server: the tests that start and stop it run one after the other.
-static SERVER: Mutex<()> = Mutex::new(());
 
 pub(crate) const CIFS: &str = "volhost.io~cifs";
 /// The folder of the share `team`.
@@ -15,16 +10,17 @@ pub(crate) const SHARE: &str = "/disk/smb/team";
 pub(crate) const USER: &str = "node";
 pub(crate) const PASSWORD: &str = "correct-horse,=battery";
 
+/// Ends the server, and waits until it has released its port.
+const STOP: &str = "kill $(cat /run/smbd.pid); while pidof smbd >/dev/null; do :; done";
+
 /// The guest with a running server.
 pub(crate) struct Server {
-    pub(crate) guest: Arc<Guest>,
-    _alone: MutexGuard<'static, ()>,
+    pub(crate) guest: Guest,
 }
 
 impl Server {
     pub(crate) fn start() -> Self {
-        let guest = Guest::shared();
-        let alone = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
+        let guest = Guest::borrow();
         guest.run(&format!(
             "rm -rf {SHARE}; mkdir -p {SHARE} /run/samba /var/lib/samba/private /var/log/samba /var/cache/samba
              printf '[global]\\nserver role = standalone\\ndisable netbios = yes\\nsmb ports = 445\\nload printers = no\\n\
@@ -33,7 +29,7 @@ impl Server {
              id {USER} >/dev/null 2>&1 || useradd -M {USER}
              printf '{PASSWORD}\\n{PASSWORD}\\n' | smbpasswd -s -a {USER}"
         ));
-        let server = Self { guest, _alone: alone };
+        let server = Self { guest };
         server.serve();
         server
     }
@@ -44,7 +40,7 @@ impl Server {
     }
 
     pub(crate) fn stop(&self) {
-        self.guest.run("kill $(cat /run/smbd.pid); while pidof smbd >/dev/null; do :; done");
+        self.guest.run(STOP);
     }
 
     /// Starts a daemon with the plugins of these tests.
@@ -55,7 +51,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.guest.try_run("kill $(cat /run/smbd.pid)");
+        let _ = self.guest.try_run(STOP);
     }
 }
 

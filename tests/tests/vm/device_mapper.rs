@@ -1,8 +1,6 @@
 //! Devices of the device mapper as `local` volumes: logical volumes, encrypted devices, and devices
 //! that fail or hang.
 
-use std::sync::Arc;
-
 use volhost_tests::manifests::{device_pod, pod};
 use volhost_tests::vm::Guest;
 
@@ -16,14 +14,14 @@ const LVM: &str = "--config 'activation { udev_sync = 0 udev_rules = 0 } devices
 
 /// A guest with devices of one test.
 struct Devices {
-    guest: Arc<Guest>,
+    guest: Guest,
     /// Those that may hang.
     names: &'static [&'static str],
 }
 
 impl Devices {
     fn new(names: &'static [&'static str]) -> Self {
-        let guest = Guest::shared();
+        let guest = Guest::borrow();
         guest.run("modprobe dm_mod; mkdir -p /disk/devices /run/lock /run/cryptsetup");
         Self { guest, names }
     }
@@ -60,7 +58,7 @@ impl Devices {
 }
 
 impl Drop for Devices {
-    /// A device that hangs would keep the guest's other tests waiting.
+    /// A device that hangs would keep the guest's next test waiting.
     fn drop(&mut self) {
         for name in self.names {
             let _ = self.guest.try_run(&format!("{NO_UDEV}\ndmsetup resume {name}"));

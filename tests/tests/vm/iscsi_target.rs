@@ -1,31 +1,23 @@
 //! An iSCSI target of the guest's kernel, and open-iscsi as the initiator.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use volhost_tests::vm::Guest;
 use volhost_tests::wait::eventually;
 
 use crate::kit::Daemon;
-
-/// A guest has one initiator: the tests run one after the other.
-static INITIATOR: Mutex<()> = Mutex::new(());
 
 pub(crate) const ISCSI: &str = "kubernetes.io~iscsi";
 const CONFIG: &str = "/sys/kernel/config/target";
 
 /// The guest with open-iscsi running, and one target behind two portals.
 pub(crate) struct Target {
-    pub(crate) guest: Arc<Guest>,
+    pub(crate) guest: Guest,
     pub(crate) name: String,
-    _alone: MutexGuard<'static, ()>,
 }
 
 impl Target {
     /// Begins a target without units, which takes every initiator.
     pub(crate) fn start(name: &str) -> Self {
-        let guest = Guest::shared();
-        let alone = INITIATOR.lock().unwrap_or_else(PoisonError::into_inner);
-        let target = Self { guest, name: format!("iqn.2003-01.org.example:{name}"), _alone: alone };
+        let target = Self { guest: Guest::borrow(), name: format!("iqn.2003-01.org.example:{name}") };
         let group = target.group();
         target.guest.run(&format!(
             "modprobe -a target_core_mod target_core_file iscsi_target_mod iscsi_tcp sd_mod

@@ -65,9 +65,10 @@ impl<'a> Daemon<'a> {
         assert!(served.succeeded(), "{served:?}\n{}", self.log());
     }
 
-    /// `kill -9`.
+    /// `kill -9`, and waits until the kernel has closed what the process had open.
     pub(crate) fn kill(&self) {
-        self.guest.run(&format!("kill -9 $(cat /run/{}.pid)", self.name));
+        self.guest
+            .run(&format!("pid=$(cat /run/{}.pid); kill -9 $pid; while [ -e /proc/$pid ]; do :; done", self.name));
     }
 
     /// The daemon's folder in the guest.

@@ -1,13 +1,8 @@
 //! The NFS server of a guest: the kernel's own.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use volhost_tests::vm::Guest;
 
 use crate::kit::Daemon;
-
-/// A guest has one NFS server: the tests that start and stop it run one after the other.
-static SERVER: Mutex<()> = Mutex::new(());
 
 pub(crate) const NFS: &str = "kubernetes.io~nfs";
 /// Where the exported folders are.
@@ -17,14 +12,12 @@ const THREADS: u32 = 4;
 
 /// The guest with a running server.
 pub(crate) struct Server {
-    pub(crate) guest: Arc<Guest>,
-    _alone: MutexGuard<'static, ()>,
+    pub(crate) guest: Guest,
 }
 
 impl Server {
     pub(crate) fn start() -> Self {
-        let guest = Guest::shared();
-        let alone = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
+        let guest = Guest::borrow();
         guest.run(&format!(
             "printf '127.0.0.1 localhost nas\\n::1 localhost nas\\n' >/etc/hosts
              mkdir -p {EXPORTS}/share /run/rpcbind
@@ -32,7 +25,7 @@ impl Server {
              pidof rpcbind >/dev/null || rpcbind -w
              pidof rpc.mountd >/dev/null || rpc.mountd"
         ));
-        let server = Self { guest, _alone: alone };
+        let server = Self { guest };
         server.export("share");
         server.serve("-V 3");
         server

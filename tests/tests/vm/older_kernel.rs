@@ -9,7 +9,7 @@ const PODS: &str = include_str!("pods.yaml");
 
 #[test]
 fn volumes_are_mounted_adopted_after_a_kill_and_unmounted_without_statmount() {
-    let guest = Guest::shared();
+    let guest = Guest::borrow();
     assert!(guest.run("uname -r").starts_with("6.1."), "Debian 12's kernel");
     let daemon = Daemon::start(&guest, "older", &["empty-dir", "host-path", "loop"]);
     let folder = daemon.folder();

@@ -140,21 +140,21 @@ impl Drop for Limited<'_> {
 
 #[test]
 fn ext4_keeps_each_empty_dir_below_its_limit() {
-    let guest = Guest::shared();
+    let guest = Guest::borrow();
     let limited = Limited::start(&guest, "quota-ext4", "mke2fs -q -F -t ext4 -O quota,project -E quotatype=prjquota");
     check(&limited, "Disk quota exceeded");
 }
 
 #[test]
 fn xfs_keeps_each_empty_dir_below_its_limit() {
-    let guest = Guest::shared();
+    let guest = Guest::borrow();
     let limited = Limited::start(&guest, "quota-xfs", "mkfs.xfs -q");
     check(&limited, "No space left on device");
 }
 
 #[test]
 fn a_project_of_the_operator_and_a_file_system_without_limits_are_left_alone() {
-    let guest = Guest::shared();
+    let guest = Guest::borrow();
     let limited = Limited::start(&guest, "quota-own", "mke2fs -q -F -t ext4 -O quota,project -E quotatype=prjquota");
     let (daemon, root) = (&limited.daemon, format!("{}/root", limited.daemon.folder()));
     // The operator limits all pods together.
