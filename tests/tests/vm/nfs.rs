@@ -189,8 +189,7 @@ fn a_server_that_is_gone_is_named_and_its_volumes_alone_wait_for_it() {
 #[test]
 fn the_plugin_follows_the_contract_on_a_real_share() {
     let server = Server::start();
-    let guest = &server.guest;
-    guest.run(&format!("mkdir -p {EXPORTS}/conformance"));
-    server.export("conformance");
-    suite::check(guest, "nfs", CASE, &CASES);
+    server.export_and_mount("conformance");
+    suite::check(&server.guest, "nfs", CASE, &CASES);
+    server.unmount("conformance");
 }

@@ -1,7 +1,7 @@
 //! Folders of a share, made for claims.
 
 use crate::kit::{Daemon, fill_cache};
-use crate::nfs_server::{EXPORTS, Server};
+use crate::nfs_server::Server;
 use crate::suite;
 
 const SHARE: &str = "/disk/exports/claims";
@@ -177,9 +177,8 @@ fn the_controller_follows_the_contract_on_a_real_share() {
         "list-volumes/pages",
         "expand-volume/grows",
     ];
-    let server = server();
-    let guest = &server.guest;
-    guest.run(&format!("mkdir -p {EXPORTS}/conformance"));
-    server.export("conformance");
-    suite::check(guest, "nfs", include_str!("../../conformance/nfs.yaml"), &CASES);
+    let server = Server::start();
+    server.export_and_mount("conformance");
+    suite::check(&server.guest, "nfs", include_str!("../../conformance/nfs.yaml"), &CASES);
+    server.unmount("conformance");
 }

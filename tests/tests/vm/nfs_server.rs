@@ -45,6 +45,19 @@ impl Server {
         self.guest.run(&format!("exportfs -o rw,no_root_squash,no_subtree_check '*:{EXPORTS}/{folder}'"));
     }
 
+    /// Exports a new folder of [`EXPORTS`], which each client may write to, and mounts it below
+    /// `/run`: a case file of the conformance suite makes its storage there.
+    pub(crate) fn export_and_mount(&self, folder: &str) {
+        self.guest.run(&format!("mkdir -p {EXPORTS}/{folder} /run/{folder}; chmod 777 {EXPORTS}/{folder}"));
+        self.export(folder);
+        self.guest.run(&format!("mount -t nfs -o vers=4.2 127.0.0.1:{EXPORTS}/{folder} /run/{folder}"));
+    }
+
+    /// Unmounts what [`export_and_mount`](Self::export_and_mount) has mounted.
+    pub(crate) fn unmount(&self, folder: &str) {
+        self.guest.run(&format!("umount /run/{folder}"));
+    }
+
     pub(crate) fn stop(&self) {
         self.guest.run("rpc.nfsd 0");
     }
