@@ -11,7 +11,9 @@
 )]
 
 mod cifs;
+mod cifs_by_csi;
 mod cifs_server;
+mod csi_driver;
 mod device_mapper;
 mod fc;
 mod fc_target;

@@ -1,12 +1,11 @@
 //! Folders of a share, made for claims.
 
-use crate::kit::{Daemon, fill_cache};
+use crate::csi_driver::CsiDriver;
+use crate::kit::Daemon;
 use crate::nfs_server::Server;
 use crate::suite;
 
 const SHARE: &str = "/disk/exports/claims";
-/// Where a CSI driver registers.
-const REGISTRY: &str = "/run/nfs-registry";
 
 /// A class of folders on the share, as one of this driver.
 fn class(name: &str, driver: &str, more: &str) -> String {
@@ -137,18 +136,8 @@ fn a_claim_gets_a_folder_of_a_share_which_is_deleted_kept_or_archived() {
 fn the_same_plugin_makes_volumes_as_a_csi_driver() {
     let server = server();
     let guest = &server.guest;
-    // The driver is a program of its own; the daemon calls it by CSI.
-    guest.run(&format!(
-        "mkdir -p {REGISTRY} /disk/by-csi/root /disk/nfs-driver
-         {cache}
-         echo 'shipped-plugins = \"/payload/shipped-plugins.sha256\"' >/disk/nfs-driver/volhost.toml
-         setsid /payload/volhost csi-serve --plugin /payload/plugins/nfs.wasm --endpoint unix:///run/nfs-csi.sock \
-         --registration-dir {REGISTRY} --kubelet-dir /disk/by-csi/root --state-dir /disk/nfs-driver \
-         --cache-dir /disk/nfs-driver/cache --node-id guest --config /disk/nfs-driver/volhost.toml \
-         >/disk/nfs-driver/log 2>&1 </dev/null & echo $! >/run/nfs-driver.pid",
-        cache = fill_cache("/disk/nfs-driver/cache")
-    ));
-    let daemon = Daemon::start_with(guest, "by-csi", &["csi"], "--provision --plugin-registry /run/nfs-registry");
+    let driver = CsiDriver::start(guest, "nfs", "by-csi");
+    let daemon = Daemon::start_with(guest, "by-csi", &["csi"], "--provision --plugin-registry /run/nfs-csi");
     daemon.add("class.yaml", &class("folders", "nfs.volhost.io", ""));
     daemon.add("a.yaml", &claim_and_pod("a", "folders"));
     daemon.wait_mounted("default/a");
@@ -161,7 +150,7 @@ fn the_same_plugin_makes_volumes_as_a_csi_driver() {
     assert!(volhost_tests::wait::eventually(gone), "{:?}\n{}", on_the_share(&server), daemon.log());
     daemon.assert_clean();
     daemon.kill();
-    guest.run("kill $(cat /run/nfs-driver.pid)");
+    driver.stop();
 }
 
 #[test]
