@@ -1,6 +1,7 @@
 //! iSCSI: the guest's kernel is the target, and open-iscsi the initiator.
 
 use volhost_tests::manifests::{device_pod, pod};
+use volhost_tests::wait::eventually;
 
 use crate::iscsi_target::{ISCSI, Target};
 use crate::kit::claimed;
@@ -48,7 +49,9 @@ fn units_of_a_target_share_its_sessions_which_end_with_the_last_unit_though_the_
     daemon.remove("a.yaml");
     daemon.run();
     daemon.wait_unmounted("default/a");
-    assert_eq!((target.sessions(), target.units()), (2, ["3", "3"].map(str::to_owned).to_vec()));
+    // The volume is unstaged after the pod has been unmounted.
+    let of_b = || (target.sessions(), target.units()) == (2, ["3", "3"].map(str::to_owned).to_vec());
+    assert!(eventually(of_b), "{:?}", target.units());
     daemon.kill();
     daemon.remove("b.yaml");
     daemon.run();
