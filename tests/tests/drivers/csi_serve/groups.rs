@@ -153,7 +153,7 @@ fn volumes_in_use_are_taken_as_a_group_where_copies_share_blocks() {
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
     assert!(refused.message().contains("no file system is mounted"), "{refused}");
     host.unstage("raw").unwrap();
-    ["a", "b", "of-a", "of-b"].map(|volume| leave_volume(&host, volume));
+    ["a", "b", "of-a", "of-b"].iter().for_each(|volume| leave_volume(&host, volume));
     take(&host, "h", &["a", "raw"]).unwrap();
 }
 
@@ -209,7 +209,7 @@ fn a_driver_that_is_killed_while_volumes_are_frozen_thaws_them_when_it_begins() 
     }
     // Before the second is frozen, before the first is thawed, and before the second is.
     assert!(left_frozen >= 4, "{left_frozen} of {points} points");
-    ["a", "b"].map(|volume| leave_volume(&host, volume));
+    ["a", "b"].iter().for_each(|volume| leave_volume(&host, volume));
 }
 
 #[test]
