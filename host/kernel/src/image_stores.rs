@@ -55,12 +55,12 @@ pub trait ImageStores {
     ///
     /// # Errors
     /// `Failed`: `Conflict` if something is at a place, or two have the same; `Busy` for an image with
-    /// a loop device from which no file system is mounted here, or whose own file system cannot
+    /// a loop device from which no file system is mounted, or whose own file system cannot
     /// share blocks, and when the moment did not last; `Unsupported` for a file system that cannot be
     /// frozen; `OutsideGrant`, `WrongType`.
     fn copy_images_together(&self, copies: &[(MountSource, PathBuf)], roots: &[PathBuf]) -> Result<()>;
 
-    /// Thaws the file systems that are mounted from images in these folders, and returns where: what
+    /// Thaws the file systems that are mounted from images in these folders, and returns their devices: what
     /// a process that was killed in [`copy_images_together`](Self::copy_images_together) has left
     /// frozen. A file system that another program has frozen is thawed, too.
     ///

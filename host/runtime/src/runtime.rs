@@ -388,8 +388,9 @@ impl Runtime {
     fn thaw(&self, folders: &[PathBuf]) {
         match self.shared.kernel.thaw_images(folders) {
             Ok(thawed) => {
-                for path in thawed {
-                    tracing::warn!(path = %path.display(), "a file system was left frozen, and can be written again");
+                for device in thawed {
+                    let device = device.display();
+                    tracing::warn!(%device, "a file system was left frozen, and can be written again");
                 }
             }
             Err(error) => tracing::warn!(%error, "file systems that were left frozen could not be thawed"),

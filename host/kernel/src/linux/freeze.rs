@@ -12,63 +12,59 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::LinuxKernel;
+use super::block_device::in_use;
 use super::ioctl::{freeze, thaw};
 use super::loop_table::{Loop, attached};
-use super::stat::look_closer;
 use super::walk::path_of;
 use crate::error::{KernelError, Result};
-use crate::mount_snapshot::MountSnapshot;
 use crate::names::text;
 use crate::step::Step;
-use crate::types::MountInfo;
 
 /// How long file systems stay frozen at most. What is to be written has been written before, so
 /// that a copy that shares blocks takes milliseconds.
 const LONGEST: Duration = Duration::from_secs(5);
 /// What the watching thread needs.
 const STACK_BYTES: usize = 64 << 10;
-/// Its file systems show another number than that of their device.
-const BTRFS: &str = "btrfs";
+/// What images may have.
+const TYPES: [&str; 5] = ["ext4", "xfs", "btrfs", "ext3", "ext2"];
 
-/// Where a file system is mounted, held open: it cannot be unmounted meanwhile.
+/// A file system that is mounted from a device, held open: it stays mounted meanwhile. Whoever has
+/// mounted it may have done so in a mount namespace that this process does not see.
 #[derive(Debug)]
 pub(super) struct MountedDevice {
     folder: OwnedFd,
-    point: PathBuf,
+    device: PathBuf,
 }
 
 impl MountedDevice {
     /// Writes what is only in memory yet.
     pub(super) fn sync(&self) -> Result<()> {
         rustix::fs::syncfs(&self.folder)
-            .map_err(|errno| KernelError::failed(Step::FreezeFilesystem, text(&self.point), errno))
+            .map_err(|errno| KernelError::failed(Step::FreezeFilesystem, text(&self.device), errno))
     }
 
     fn thaw(&self) -> Result<()> {
         thaw(&self.folder).map_err(|errno| match errno {
-            Errno::INVAL => lost(&self.point),
+            Errno::INVAL => lost(&self.device),
             errno => KernelError::Failed {
                 step: Step::ThawFilesystem,
-                path: text(&self.point),
+                path: text(&self.device),
                 errno,
-                detail: format!(
-                    "until `fsfreeze --unfreeze {}` succeeds, nothing can write there",
-                    self.point.display()
-                ),
+                detail: "nothing can write to it until `fsfreeze --unfreeze` succeeds where it is mounted".to_owned(),
             },
         })
     }
 }
 
 /// Somebody could write before the copies were made.
-fn lost(point: &Path) -> KernelError {
+fn lost(device: &Path) -> KernelError {
     KernelError::Failed {
         step: Step::FreezeFilesystem,
-        path: text(point),
+        path: text(device),
         errno: Errno::BUSY,
         detail: format!(
             "it was writable again before everything was copied, which has to be done within {} s; it is tried again",
@@ -112,7 +108,7 @@ impl Moment {
             // The last one first: it may lie in one that was frozen before.
             for mounted in all.iter().rev() {
                 let thawed = mounted.thaw();
-                let thawed = if is_late { thawed.and(Err(lost(&mounted.point))) } else { thawed };
+                let thawed = if is_late { thawed.and(Err(lost(&mounted.device))) } else { thawed };
                 result = result.and(thawed);
             }
             result
@@ -132,7 +128,7 @@ impl Moment {
     pub(super) fn freeze(&self, mounted: MountedDevice) -> Result<()> {
         let failed = |errno, detail: &str| KernelError::Failed {
             step: Step::FreezeFilesystem,
-            path: text(&mounted.point),
+            path: text(&mounted.device),
             errno,
             detail: detail.to_owned(),
         };
@@ -148,7 +144,7 @@ impl Moment {
                 frozen.push(mounted);
                 Ok(())
             }
-            None => mounted.thaw().and(Err(lost(&mounted.point))),
+            None => mounted.thaw().and(Err(lost(&mounted.device))),
         }
     }
 
@@ -166,22 +162,24 @@ impl Moment {
 }
 
 impl LinuxKernel {
-    /// All mounts that this process sees.
-    pub(super) fn all_mounts(&self) -> Result<Vec<MountInfo>> {
-        self.others(&MountSnapshot::of([])).map_err(|errno| KernelError::failed(Step::Inspect, "", errno))
-    }
-
-    /// Where the file system on a loop device is mounted, of all mounts.
-    pub(super) fn mounted(&self, of: &Loop, all: &[MountInfo]) -> Option<MountedDevice> {
-        all.iter().filter(|mount| is_on(mount, of)).find_map(|mount| self.open_mounted(mount))
-    }
-
-    /// Opens a folder where a file system is mounted; none if something else is mounted over it.
-    fn open_mounted(&self, mount: &MountInfo) -> Option<MountedDevice> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let folder = rustix::fs::openat(CWD, &mount.point, flags, Mode::empty()).ok()?;
-        let seen = look_closer(&folder, "", self.ids()).ok()?;
-        (seen.mount_id() == mount.id.0).then(|| MountedDevice { folder, point: mount.point.clone() })
+    /// The file system that is mounted from a loop device; none if there is none.
+    ///
+    /// A further mount of a device that a file system has for itself is one of that file system,
+    /// with whatever options; one of another type is refused before anything is read. So nothing is
+    /// mounted that was not, and one type at most fits.
+    pub(super) fn mounted(&self, of: &Loop) -> Result<Option<MountedDevice>> {
+        if !in_use(&of.device)? {
+            return Ok(None);
+        }
+        let mounts = TYPES.iter().flat_map(|fs_type| [false, true].map(|read_only| (*fs_type, read_only)));
+        for (fs_type, read_only) in mounts {
+            let Ok(mount) = self.new_mount(&of.device, fs_type, std::iter::empty(), read_only) else { continue };
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let folder = rustix::fs::openat(&mount, ".", flags, Mode::empty())
+                .map_err(|errno| KernelError::failed(Step::FreezeFilesystem, text(&of.device.path), errno))?;
+            return Ok(Some(MountedDevice { folder, device: of.device.path.clone() }));
+        }
+        Ok(None)
     }
 
     /// Ends what a killed process has begun: thaws every file system on a loop device over a file
@@ -192,24 +190,16 @@ impl LinuxKernel {
             roots.iter().filter_map(open).filter_map(|folder| path_of(folder.as_fd()).ok()).collect();
         let is_within =
             |one: &Loop| one.backing_path().is_some_and(|file| folders.iter().any(|folder| file.starts_with(folder)));
-        let devices: Vec<Loop> = attached("")?.into_iter().filter(is_within).collect();
-        let mounts = if devices.is_empty() { Vec::new() } else { self.all_mounts()? };
         let mut thawed = Vec::new();
-        for one in devices {
-            let Some(mounted) = self.mounted(&one, &mounts) else { continue };
+        for one in attached("")?.into_iter().filter(is_within) {
+            let Some(mounted) = self.mounted(&one)? else { continue };
             match thaw(&mounted.folder) {
-                Ok(()) => thawed.push(mounted.point),
+                Ok(()) => thawed.push(mounted.device),
                 // It is not frozen.
                 Err(Errno::INVAL) => {}
-                Err(errno) => return Err(KernelError::failed(Step::ThawFilesystem, text(&mounted.point), errno)),
+                Err(errno) => return Err(KernelError::failed(Step::ThawFilesystem, text(&mounted.device), errno)),
             }
         }
         Ok(thawed)
     }
-}
-
-fn is_on(mount: &MountInfo, of: &Loop) -> bool {
-    let number = of.device.number;
-    mount.device == (number.major, number.minor)
-        || (mount.fs_type == BTRFS && Path::new(&mount.source) == of.device.path)
 }

@@ -95,7 +95,7 @@ fn in_use(image: &MountSource, detail: &str) -> KernelError {
 
 const NO_SHARING: &str = "it has a loop device, and its file system cannot share blocks, so that a copy would not be of one \
                           moment; copy it when no node uses it, or keep images on XFS (reflink=1) or btrfs";
-const NOT_MOUNTED: &str = "it has a loop device from which no file system is mounted here, so that nothing keeps it as it is \
+const NOT_MOUNTED: &str = "it has a loop device from which no file system is mounted, so that nothing keeps it as it is \
                            while others are copied; copy them when no node uses it";
 
 impl LinuxKernel {
@@ -121,15 +121,12 @@ impl LinuxKernel {
             images.insert((seen.device(), seen.inode()), image);
         }
         let _locks = images.values().map(|image| lock_file(image)).collect::<Result<Vec<_>>>()?;
-        let mut devices = Vec::new();
+        let mut used = Vec::new();
         for image in images.into_values() {
-            devices.extend(self.loop_of(image)?.map(|device| (image, device)));
+            if let Some(device) = self.loop_of(image)? {
+                used.push(self.mounted(&device)?.ok_or_else(|| in_use(image, NOT_MOUNTED))?);
+            }
         }
-        let mounts = if devices.is_empty() { Vec::new() } else { self.all_mounts()? };
-        let used = devices
-            .iter()
-            .map(|(image, device)| self.mounted(device, &mounts).ok_or_else(|| in_use(image, NOT_MOUNTED)))
-            .collect::<Result<Vec<_>>>()?;
         let all = copies.iter().map(|(image, to)| self.new_copy(image, to, roots)).collect::<Result<Vec<_>>>()?;
         if used.is_empty() {
             for copy in &all {
