@@ -104,9 +104,11 @@ fn group_handlers(queues: &Queues) -> GroupHandlers {
     GroupHandlers {
         groups: Arc::new(move |group, is_gone| group_changed(&groups, group, is_gone)),
         contents: Arc::new(move |content, is_gone| group_content_changed(&contents, content, is_gone)),
-        // Objects that failed may have waited for the class.
+        // Objects that failed may have waited for the class; and a group was nobody's while its class
+        // was not known.
         classes: Arc::new(move |_, _| {
             classes.groups.retry_failed(|_| true);
+            classes.groups.add_known(|_| true);
             classes.group_contents.retry_failed(|_| true);
         }),
     }
@@ -253,4 +255,36 @@ fn fingerprint(wanted: &impl serde::Serialize) -> u64 {
     let mut hasher = DefaultHasher::new();
     serde_json::to_vec(wanted).unwrap_or_default().hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use serde_json::{from_value, json};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    /// Watches of two kinds show their changes in no order.
+    #[tokio::test]
+    async fn a_group_that_is_seen_before_its_class_is_looked_at_again() {
+        let queues = Queues::default();
+        let handlers = handlers(&queues, &Arc::default(), "ours").groups;
+        let stop = CancellationToken::new();
+        let worked_on = tokio::spawn(Arc::clone(&queues.groups).run(1, stop.clone(), |_| ready(true)));
+        let attempts = async |count| {
+            while queues.groups.counts().attempts < count {
+                tokio::task::yield_now().await;
+            }
+        };
+        let group = json!({ "metadata": { "name": "g", "namespace": "n", "uid": "u" }, "spec": { "source": {} } });
+        (handlers.groups)(&from_value(group).unwrap(), false);
+        attempts(1).await;
+        let class = json!({ "metadata": { "name": "c" }, "driver": "ours", "deletionPolicy": "Delete" });
+        (handlers.classes)(&from_value(class).unwrap(), false);
+        attempts(2).await;
+        stop.cancel();
+        worked_on.await.unwrap();
+    }
 }
