@@ -25,6 +25,8 @@ use volhost_tests::cluster::Cluster;
 use volhost_tests::interruptions::interruptions;
 
 const USAGE: &str = "usage: cluster-e2e IMAGE.tar REPORT-FOLDER [FOCUS] [SKIP] [DRIVER-FOLDER]; `make e2e` makes the image and runs this";
+/// The folder of the plugin `loop`, which is tested unless another one is given.
+const LOOP: &str = "tests/kubernetes/loop";
 /// Those of external drivers.
 const FOCUS: &str = r"External.Storage";
 /// Always left out: tests that end programs of a node through ssh, need the cluster for themselves,
@@ -51,7 +53,8 @@ fn main() -> ExitCode {
     let report = report.canonicalize().expect("the folder of the report");
     // What is started is ended by unwinding: a signal may not end this process at once.
     let interrupted = interruptions();
-    let driver = given(2).map_or_else(|| Driver::Deployed(image.into()), |folder| Driver::Own(folder.into()));
+    let folder = given(2).map_or_else(|| workspace().join(LOOP), PathBuf::from);
+    let driver = Driver { folder: folder.canonicalize().expect("the driver's folder"), image: image.into() };
     if !run(&driver, &report, (focus, &skip), &interrupted) {
         eprintln!("cluster-e2e: interrupted");
         return ExitCode::FAILURE;
@@ -65,49 +68,49 @@ fn main() -> ExitCode {
     if passed && !failed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The driver that is tested.
-enum Driver {
-    /// `deploy/csi`, with the image in this archive.
-    Deployed(PathBuf),
-    /// What the program `start` in this folder runs until it is ended, with `driver.yaml` and
-    /// `classes.yaml` beside it.
-    Own(PathBuf),
+/// The driver that is tested: what the program `start` in its folder runs until it is ended; without
+/// that program, `deploy/csi` with the image in this archive. `driver.yaml` and `classes.yaml` are
+/// beside it.
+struct Driver {
+    folder: PathBuf,
+    image: PathBuf,
 }
 
 impl Driver {
-    /// Starts it in the cluster. Returns the file that describes it to the tests, and its process.
-    fn start(&self, cluster: &Cluster, report: &Path) -> (PathBuf, Option<Child>) {
-        let (classes, described, process) = match self {
-            Self::Deployed(image) => {
-                share_blocks(cluster);
-                cluster.deploy_csi(image);
-                let own = workspace().join("tests/kubernetes");
-                (own.join("e2e-classes.yaml"), own.join("e2e-driver.yaml"), None)
-            }
-            Self::Own(folder) => {
-                let folder = folder.canonicalize().expect("the driver's folder");
-                let log = fs::File::create(report.join("driver.log")).expect("a log");
-                let path = std::env::var("PATH").unwrap_or_default();
-                let programs = artifacts::volhost();
-                let programs = programs.parent().expect("a folder of programs").display();
-                // With its node, all that it has started ends.
-                let process = cluster
-                    .node()
-                    .inside(folder.join("start"))
-                    .env("NODE", cluster.node().folder())
-                    .env("KUBELET", cluster.kubelet())
-                    .env("KUBECONFIG", cluster.kubeconfig())
-                    .env("PATH", format!("{programs}:{path}"))
-                    .stdin(Stdio::null())
-                    .stdout(log.try_clone().expect("a handle"))
-                    .stderr(log)
-                    .spawn()
-                    .expect("the driver's start runs");
-                (folder.join("classes.yaml"), folder.join("driver.yaml"), Some(process))
-            }
+    /// Starts it in the cluster. Returns its process, if it has one.
+    fn start(&self, cluster: &Cluster, report: &Path) -> Option<Child> {
+        let program = self.folder.join("start");
+        let process = if program.exists() {
+            let log = fs::File::create(report.join("driver.log")).expect("a log");
+            let path = std::env::var("PATH").unwrap_or_default();
+            let programs = artifacts::volhost();
+            let programs = programs.parent().expect("a folder of programs").display();
+            // With its node, all that it has started ends.
+            let process = cluster
+                .node()
+                .inside(program)
+                .env("NODE", cluster.node().folder())
+                .env("KUBELET", cluster.kubelet())
+                .env("KUBECONFIG", cluster.kubeconfig())
+                .env("PATH", format!("{programs}:{path}"))
+                .stdin(Stdio::null())
+                .stdout(log.try_clone().expect("a handle"))
+                .stderr(log)
+                .spawn()
+                .expect("the driver's start runs");
+            Some(process)
+        } else {
+            share_blocks(cluster);
+            cluster.deploy_csi(&self.image);
+            None
         };
-        cluster.kubectl(&["apply", "-f", &classes.display().to_string()]);
-        (described, process)
+        cluster.kubectl(&["apply", "-f", &self.folder.join("classes.yaml").display().to_string()]);
+        process
+    }
+
+    /// The file that describes it to the tests.
+    fn described(&self) -> PathBuf {
+        self.folder.join("driver.yaml")
     }
 }
 
@@ -116,7 +119,7 @@ fn run(driver: &Driver, report: &Path, (focus, skip): (&str, &str), interrupted:
     println!("Starting Kubernetes, and the driver in it ...");
     let cluster = Cluster::start();
     cluster.install_snapshots();
-    let (described, mut process) = driver.start(&cluster, report);
+    let mut process = driver.start(&cluster, report);
     let programs = cluster.programs();
     let own_tests = programs.join("e2e.test");
     assert!(own_tests.exists(), "there is no {}; run tests/kubernetes/build.sh --e2e", own_tests.display());
@@ -138,7 +141,7 @@ fn run(driver: &Driver, report: &Path, (focus, skip): (&str, &str), interrupted:
         .args(["--", "-provider=skeleton", "-dump-logs-on-failure=true"])
         .arg(format!("-kubeconfig={}", cluster.kubeconfig().display()))
         .arg(format!("-kubectl-path={}", programs.join("kubectl").display()))
-        .arg(format!("-storage.testdriver={}", described.display()))
+        .arg(format!("-storage.testdriver={}", driver.described().display()))
         .env("KUBE_TEST_REPO", REPOSITORY)
         .env("HOME", report)
         .current_dir(report)

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use nix::mount::{MntFlags, umount2};
 use volhost_kernel::{Detach, ErrorKind, FormatOptions, FsOption, MountSource};
 
 use crate::real::RealWorld;
@@ -194,5 +195,32 @@ fn file_systems_within_one_another_are_writable_again_in_seconds() {
             house.kernel.detach_loop(&house.open(&image)).unwrap();
         }
         house.kernel.detach(&house.root, name("outer"), Detach::Normal).unwrap();
+    });
+}
+
+/// As in a container that has the images and the devices, and not the folders of pods.
+#[test]
+fn images_are_copied_where_their_file_systems_are_not_seen() {
+    real(|world| {
+        let house = House::new(world);
+        let folder = pool(&house, &house.image("pool", 1 << 30), "pool");
+        let roots = [folder.clone()];
+        let image = volume(&house, &folder, "ext4", 64 * MIB);
+        world.write(&house.at("ext4/file"), b"only in memory").unwrap();
+        // It stays mounted for who has it open.
+        let held = world.hold(&house.at("ext4"));
+        umount2(&house.at("ext4"), MntFlags::MNT_DETACH).unwrap();
+        let to = folder.join("copy");
+        house.kernel.copy_images_together(&[(house.open(&folder.join("ext4")), to.clone())], &roots).unwrap();
+        drop(held);
+        house.kernel.detach_loop(&image).unwrap();
+        let copy = house.open(&to);
+        let device = house.kernel.attach_loop(&copy, false).unwrap();
+        house.attach(house.kernel.mount_filesystem(&device, "ext4", &[], false).unwrap(), "copy");
+        assert_eq!(world.read(&house.at("copy/file")).unwrap(), b"only in memory");
+        house.kernel.detach(&house.root, name("copy"), Detach::Normal).unwrap();
+        house.kernel.detach_loop(&copy).unwrap();
+        drop((image, copy));
+        house.kernel.detach(&house.root, name("pool"), Detach::Normal).unwrap();
     });
 }
