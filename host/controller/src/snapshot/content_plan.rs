@@ -25,6 +25,8 @@ pub(super) enum Wanted {
 }
 
 /// Decides about a content of `driver`. `has_snapshot`: the snapshot that it is for exists.
+/// `is_grouped`: a group has the snapshot of this handle, which not every driver says; it is asked for
+/// a deleted content alone.
 ///
 /// # Errors
 /// The content is no content that anything can be done with.
@@ -32,6 +34,7 @@ pub(super) fn wanted(
     driver: &str,
     content: &VolumeSnapshotContent,
     has_snapshot: bool,
+    is_grouped: impl FnOnce(&str) -> bool,
 ) -> Result<Wanted, ContentError> {
     let (spec, status) = content.read()?;
     let is_in_group = status.volume_group_snapshot_handle.is_some() || content.has_annotation(GROUP_HANDLE);
@@ -44,12 +47,13 @@ pub(super) fn wanted(
     let is_ready = status.ready_to_use == Some(true) && status.snapshot_handle.is_some();
     let (taken_of, known) = (spec.source.volume_handle.as_ref(), spec.source.snapshot_handle.as_ref());
     if content.metadata.deletion_timestamp.is_some() {
+        let handle = status.snapshot_handle.as_ref().or(known);
         return Ok(if !is_protected || (has_snapshot && !content.has_annotation(BEING_DELETED)) {
             Wanted::Nothing
-        } else if spec.deletion_policy != DELETE || is_in_group {
+        } else if spec.deletion_policy != DELETE || is_in_group || handle.is_some_and(|handle| is_grouped(handle)) {
             // The driver deletes the snapshots of a group together.
             Wanted::Release
-        } else if let Some(handle) = status.snapshot_handle.as_ref().or(known) {
+        } else if let Some(handle) = handle {
             Wanted::Deletion { handle: handle.clone() }
         } else if may_be_created && is_bound && taken_of.is_some() {
             // By its name, the driver finds what it may have taken.
@@ -93,7 +97,7 @@ mod tests {
     }
 
     fn of(content: &VolumeSnapshotContent, has_snapshot: bool) -> Wanted {
-        wanted("ours", content, has_snapshot).unwrap()
+        wanted("ours", content, has_snapshot, |_| false).unwrap()
     }
 
     fn volume() -> Value {
@@ -150,7 +154,7 @@ mod tests {
     #[test]
     fn contents_of_other_drivers_and_of_groups_are_left_alone() {
         let new = content(volume(), json!({}), Value::Null);
-        assert_eq!(wanted("other", &new, true).unwrap(), Wanted::Nothing);
+        assert_eq!(wanted("other", &new, true, |_| false).unwrap(), Wanted::Nothing);
         let grouped = content(volume(), metadata(&[GROUP_HANDLE], false), Value::Null);
         assert_eq!(of(&grouped, true), Wanted::Nothing);
         // Its user has made it for a snapshot that is in a group, as the driver answers.
@@ -161,15 +165,18 @@ mod tests {
         assert_eq!(of_group(metadata(&[], false), false), Wanted::Check { handle: "h".to_owned() });
         assert_eq!(of_group(metadata(&[], false), true), Wanted::Nothing);
         assert_eq!(of_group(metadata(&[], true), true), Wanted::Release);
+        // As the content of a group says.
+        let deleted = content(handle(), metadata(&[], true), Value::Null);
+        assert_eq!(wanted("ours", &deleted, false, |handle| handle == "h").unwrap(), Wanted::Release);
     }
 
     #[test]
     fn a_content_without_one_source_is_refused() {
-        assert!(wanted("ours", &content(json!({}), json!({}), Value::Null), true).is_err());
+        assert!(wanted("ours", &content(json!({}), json!({}), Value::Null), true, |_| false).is_err());
         let both = json!({ "volumeHandle": "v", "snapshotHandle": "h" });
-        assert!(wanted("ours", &content(both, json!({}), Value::Null), true).is_err());
+        assert!(wanted("ours", &content(both, json!({}), Value::Null), true, |_| false).is_err());
         let mut unbound = serde_json::to_value(content(volume(), json!({}), Value::Null)).unwrap();
         unbound["spec"]["volumeSnapshotRef"]["uid"] = Value::Null;
-        assert!(wanted("ours", &serde_json::from_value(unbound).unwrap(), true).is_err());
+        assert!(wanted("ours", &serde_json::from_value(unbound).unwrap(), true, |_| false).is_err());
     }
 }

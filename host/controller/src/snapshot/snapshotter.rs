@@ -100,7 +100,9 @@ impl Snapshotter {
         for _ in 0..STEPS {
             let Some(known) = self.caches.snapshots() else { return true };
             let Some(content) = known.content(name) else { return true };
-            let wanted = match wanted(self.driver.name(), &content, has_snapshot(&known, &content)) {
+            let is_grouped =
+                |handle: &str| self.caches.groups().is_some_and(|groups| groups.has(self.driver.name(), handle));
+            let wanted = match wanted(self.driver.name(), &content, has_snapshot(&known, &content), is_grouped) {
                 Ok(wanted) => wanted,
                 Err(error) => {
                     // Only a change helps.

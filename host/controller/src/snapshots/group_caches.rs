@@ -68,6 +68,11 @@ impl GroupCaches {
         self.contents.get(&ObjectRef::new(name))
     }
 
+    /// Whether a content has the driver's snapshot of this handle.
+    pub(crate) fn has(&self, driver: &str, handle: &str) -> bool {
+        self.contents.find(|content| content.has(driver, handle)).is_some()
+    }
+
     /// The class of this name.
     pub(crate) fn class(&self, name: &str) -> Option<Arc<VolumeGroupSnapshotClass>> {
         self.classes.get(&ObjectRef::new(name))

@@ -181,6 +181,14 @@ impl VolumeGroupSnapshotContent {
         Self { api_version, kind, metadata, spec: spec.into(), ..Self::default() }
     }
 
+    /// Whether it is the driver's, and has its snapshot of this handle.
+    pub(crate) fn has(&self, driver: &str, handle: &str) -> bool {
+        let Ok((spec, status)) = self.read() else { return false };
+        let given = spec.source.group_snapshot_handles.iter().flat_map(|group| &group.volume_snapshot_handles);
+        let made = status.volume_snapshot_info_list.iter().flatten().map(|info| &info.snapshot_handle);
+        spec.driver == driver && given.chain(made).any(|found| found == handle)
+    }
+
     /// What is asked for, and what the driver has made.
     ///
     /// # Errors
