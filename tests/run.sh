@@ -4,13 +4,13 @@
 #   tests/run.sh [PROGRAMS]      how many at a time (as many as there are processors unless given)
 #
 # Each of the PROGRAMS cargos goes through all test programs in cargo's order, with cargo's folder and
-# environment, and runs those that no other one has claimed; the first of them begins with the longest.
+# environment, and runs those that no other one has claimed.
 # The output of a program is printed whole when it ends. Documentation tests come last.
 set -uo pipefail
 
-# It emulates a machine for each test that it runs, and takes more of the processors than any other:
-# begun last, it would run alone.
-LONGEST=vm
+# It emulates a machine for each test that it runs. Alone it keeps all processors busy, with a test
+# more than there are processors, for each waits at times; beside others it would only take longer.
+ALONE=vm
 PROGRAM_DEADLINE=45m
 
 # Cargo calls back with the program to run: the claim is the folder, which only one call can make.
@@ -50,17 +50,13 @@ run() {
     cargo --config "$runner" test --workspace --no-fail-fast "${@:2}" 2>>"$VOLHOST_TEST_CLAIMS/job-$1"
 }
 
+failed=0
+run alone --test "$ALONE" -- --test-threads=$((programs + 1)) || failed=1
 jobs=()
 for number in $(seq "$programs"); do
-    {
-        status=0
-        [ "$number" -gt 1 ] || run "$number" --test "$LONGEST" || status=1
-        run "$number" --tests || status=1
-        exit $status
-    } &
+    run "$number" --tests &
     jobs+=($!)
 done
-failed=0
 for job in "${jobs[@]}"; do
     wait "$job" || failed=1
 done
