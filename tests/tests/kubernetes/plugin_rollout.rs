@@ -250,16 +250,21 @@ impl Drop for RefusedStatus<'_> {
 fn a_plugin_whose_status_is_refused_holds_up_no_other() {
     let fleet = Fleet::start("allowed", 2);
     let refused = "refused-status";
-    let object = json!({
-        "apiVersion": "volhost.io/v1alpha1", "kind": "VolumePlugin", "metadata": { "name": refused },
-        "spec": {
-            "plugin": "example.com/refused", "image": "r.example/refused", "digest": digest('1'),
-            "nodeSelector": { "fleet": "allowed" },
-        },
-    });
-    fleet.cluster.apply(&object.to_string());
+    let apply = |nodes: &str| {
+        let object = json!({
+            "apiVersion": "volhost.io/v1alpha1", "kind": "VolumePlugin", "metadata": { "name": refused },
+            "spec": {
+                "plugin": "example.com/refused", "image": "r.example/refused", "digest": digest('1'),
+                "nodeSelector": { "fleet": nodes },
+            },
+        });
+        fleet.cluster.apply(&object.to_string());
+    };
+    // Another test's controller may lead: it has no node for it until its status is refused.
+    apply("none");
     let policy = RefusedStatus::start(&fleet.cluster, refused);
     policy.wait();
+    apply("allowed");
     let controller = PluginController::start(&fleet.cluster, "rollout-refused");
     fleet.apply(&digest('1'), &json!({ "maxUnavailable": 1 }));
     fleet.run(1, None, "Ready");
