@@ -177,7 +177,7 @@ fn file_systems_within_one_another_are_writable_again_in_seconds() {
     real(|world| {
         let house = House::new(world);
         let outer = pool(&house, &house.image("outer", 2 << 30), "outer");
-        let image = house.kernel.create_image(&outer.join("inner"), &[outer.clone()], 1 << 30).unwrap();
+        let image = house.kernel.create_image(&outer.join("inner"), std::slice::from_ref(&outer), 1 << 30).unwrap();
         let inner = pool(&house, &image, "inner");
         volume(&house, &inner, "ext4", 64 * MIB);
         // The second one's image is in a file system that is frozen for the first.
