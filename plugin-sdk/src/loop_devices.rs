@@ -107,8 +107,8 @@ pub fn copy(image: &str, to: &str) -> Result<u64> {
 }
 
 /// Copies several images, each to the path beside it, so that the copies show all images as of one
-/// moment: all of them, or none. An image may be in use if a file system is mounted from it, to which
-/// nobody can write for that moment, and if its own file system shares blocks.
+/// moment: all of them, or none. An image may be in use if a file system is mounted from it, which
+/// is frozen for that moment, and if its own file system shares blocks.
 ///
 /// # Errors
 /// [`Conflict`](crate::Error::Conflict) when something is at one of the paths;

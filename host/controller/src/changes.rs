@@ -104,8 +104,8 @@ fn group_handlers(queues: &Queues) -> GroupHandlers {
     GroupHandlers {
         groups: Arc::new(move |group, is_gone| group_changed(&groups, group, is_gone)),
         contents: Arc::new(move |content, is_gone| group_content_changed(&contents, content, is_gone)),
-        // Objects that failed may have waited for the class; and a group was nobody's while its class
-        // was not known.
+        // Objects that failed may have waited for the class; a group is left alone while its class is
+        // not known.
         classes: Arc::new(move |_, _| {
             classes.groups.retry_failed(|_| true);
             classes.groups.add_known(|_| true);

@@ -248,7 +248,7 @@ fn a_volume_of_one_node_moves_when_the_node_has_released_it_or_is_lost() {
     );
     world.wait(&replica, "the event", || world.events("moved-two").contains(&used));
     world.delete_pod("moved-one");
-    // A pod that comes later is told what the controller knows by then.
+    // The event of a pod that comes later says what the controller knows by then.
     world.pod("moved-late", "d", "moved-claim");
     let waits = format!(
         "Warning FailedAttachVolume Multi-Attach error for volume \"{volume}\" Volume is already exclusively attached to one node"

@@ -1,5 +1,5 @@
-//! File systems that nobody writes to for a moment, so that what is below several of them can be
-//! copied as of that moment.
+//! Freezing file systems for a moment, so that the images of several of them can be copied as of that
+//! moment.
 //!
 //! A frozen file system stops every process that writes to it, for as long as it is frozen: a
 //! thread of its own ends that after [`LONGEST`], whatever the copies do. Should this process be
@@ -115,7 +115,11 @@ impl Moment {
         };
         let thread = std::thread::Builder::new().name("thaw".into()).stack_size(STACK_BYTES);
         let watcher = thread.spawn(watch).map_err(|error| {
-            KernelError::failed(Step::FreezeFilesystem, "", Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
+            KernelError::failed(
+                Step::FreezeFilesystem,
+                "the images, for which a thread is needed",
+                Errno::from_io_error(&error).unwrap_or(Errno::AGAIN),
+            )
         })?;
         Ok(Self { frozen, end, watcher })
     }
@@ -191,7 +195,7 @@ impl LinuxKernel {
         let is_within =
             |one: &Loop| one.backing_path().is_some_and(|file| folders.iter().any(|folder| file.starts_with(folder)));
         let mut thawed = Vec::new();
-        for one in attached("")?.into_iter().filter(is_within) {
+        for one in attached("images in the granted folders")?.into_iter().filter(is_within) {
             let Some(mounted) = self.mounted(&one)? else { continue };
             match thaw(&mounted.folder) {
                 Ok(()) => thawed.push(mounted.device),

@@ -172,8 +172,8 @@ impl LinuxKernel {
 
 /// Freezes what is mounted from the images, and shares the blocks of all of them meanwhile.
 fn share_at_one_moment(all: &[Copy<'_>], used: Vec<MountedDevice>) -> Result<()> {
-    // What can be written before need not be waited for while everything stands still. Twice for
-    // each image: first by its file system, then by the one that has the image.
+    // Written out before the freeze, so that it is short: by the file system in each image, and by
+    // the one that has the images.
     for mounted in &used {
         mounted.sync()?;
     }

@@ -40,7 +40,7 @@
 //! | `image_file` | mounting what is in a file |
 //! | `image_store` | folders of image files |
 //! | `image_copy` | copying one image, or several as of one moment |
-//! | `freeze` | file systems that nobody writes to for a moment |
+//! | `freeze` | freezing file systems for a moment |
 //! | `network_mount` | mounting what a server exports |
 //! | `rpc_ping`, `smb_ping` | whether a server answers |
 //! | `overlay` | folders laid on one another |

@@ -173,7 +173,7 @@ fn volumes_in_use_are_not_taken_as_a_group_where_copies_take_time() {
     host.assert_clean();
 }
 
-/// Whether nobody can write to a volume: its file system cannot be frozen twice.
+/// Whether a volume's file system is frozen: it cannot be frozen twice.
 fn is_frozen(host: &Host, volume: &str) -> bool {
     let target = host.target(volume);
     let run = |program: &str, option: &str| {
