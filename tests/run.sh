@@ -5,7 +5,8 @@
 #
 # Each of the PROGRAMS cargos goes through all test programs in cargo's order, with cargo's folder and
 # environment, and runs those that no other one has claimed.
-# The output of a program is printed whole when it ends. Documentation tests come last.
+# The output of a program is printed whole when it ends. Documentation tests come last, and after them once more what
+# the failed tests printed.
 set -uo pipefail
 
 # It emulates a machine for each test that it runs. Alone it keeps all processors busy, with a test
@@ -30,6 +31,12 @@ if [ "${1-}" = --claim ]; then
         echo "     Ran ${program%-*} in $(tail -n1 "$claim/time"), status $status"
         [ "$status" != 124 ] || echo "It was ended: a test program has $PROGRAM_DEADLINE."
         cat "$claim/output"
+        [ "$status" = 0 ] || {
+            echo
+            echo "$program, status $status:"
+            # From the harness' list of failures on; without one, the program was killed.
+            grep -q '^failures:$' "$claim/output" && sed -n '/^failures:$/,$p' "$claim/output" || tail -n 40 "$claim/output"
+        } >>"$VOLHOST_TEST_CLAIMS/failures"
     } 9>>"$VOLHOST_TEST_CLAIMS/lock"
     exit $status
 fi
@@ -63,4 +70,5 @@ done
 sed -n '/^error/,$p' "$VOLHOST_TEST_CLAIMS"/job-*
 
 cargo test --workspace --no-fail-fast --doc || failed=1
+cat "$VOLHOST_TEST_CLAIMS/failures" 2>/dev/null
 exit $failed
