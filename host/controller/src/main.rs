@@ -60,6 +60,7 @@ mod migrated;
 mod modify;
 mod plugins;
 mod probe;
+mod protection;
 mod provision;
 mod queue;
 mod resize;

@@ -211,6 +211,12 @@ fn a_container_writes_to_a_volume_that_is_attached_and_then_detached_by_few_requ
     assert_eq!(count("patch", "nodes/status"), 4, "{requests:?}");
     let read = requests.iter().filter(|(verb, resource)| verb == "get" && resource != "leases");
     assert_eq!(read.count(), 0, "{requests:?}");
+    // The driver's controller: each time attached; the finalizer that was created is removed.
+    let requests = world.controller.requests();
+    let patches: Vec<&str> =
+        requests.iter().filter(|(verb, _)| verb == "patch").map(|(_, resource)| resource.as_str()).collect();
+    let patched = |resource: &str| patches.iter().filter(|patched| **patched == resource).count();
+    assert_eq!((patched("volumeattachments/status"), patched("volumeattachments")), (2, 2), "{requests:?}");
     for (verb, resource) in [("get", "secrets"), ("delete", "pods"), ("patch", "nodes"), ("create", "pods")] {
         let account = format!("--as=system:serviceaccount:{NAMESPACE}:{NAME}");
         let allowed = cluster.try_kubectl(&["auth", "can-i", verb, resource, &account]);
@@ -349,6 +355,28 @@ fn a_replica_that_is_killed_is_followed_by_another_and_nothing_is_lost_or_attach
         .wait(&third, "all are detached", || attached() == 0 && nodes.iter().all(|node| world.listed(node).is_empty()));
     AttachDetach::requests(cluster);
     world.end(&claims, &nodes);
+}
+
+#[test]
+fn an_attachment_whose_volume_and_node_are_gone_before_it_was_attached_goes_too() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let world = World::start("late");
+    let (cluster, driver) = (world.cluster(), world.storage.driver.driver());
+    // As `volhost attach-detach-controller` creates it, if what it knows of the volume is old.
+    let attachment = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
+        "metadata": {
+            "name": "late", "finalizers": [format!("external-attacher/{}", driver.replace('.', "-"))],
+            "annotations": { "csi.alpha.kubernetes.io/node-id": "late-a", "volhost.io/volume-handle": "gone" },
+        },
+        "spec": { "attacher": driver, "nodeName": "late-a", "source": { "persistentVolumeName": "gone" } },
+    });
+    cluster.apply(&attachment.to_string());
+    let refused = || world.get(&["volumeattachment", "late"], ".status.attachError.message");
+    assert!(eventually(|| refused().contains("persistentvolume \"gone\" not found")), "{}", world.controller.known());
+    cluster.kubectl(&["delete", "volumeattachment", "late", "--wait=false"]);
+    cluster.wait(&["volumeattachment", "late"], "delete");
+    world.end(&[], &[]);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! VolumeAttachments, as external-attacher does.
 //!
 //! ```text
-//!  attachment --> finalizers --> ControllerPublishVolume --> status.attached
+//!  attachment --> finalizers (but for one that was created with its own: see protection)
+//!             --> ControllerPublishVolume --> status.attached
 //!  deleted    --> ControllerUnpublishVolume --> finalizer removed --> gone
 //! ```
 //!
@@ -21,10 +22,11 @@ mod status;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeSpec};
+use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeSpec, SecretReference};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
+use tonic::Code;
 use tracing::{info, warn};
 use volhost_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
 
@@ -33,13 +35,10 @@ use crate::caches::Caches;
 use crate::driver::{Can, Driver};
 use crate::finalizers::{self, FIELD_MANAGER};
 use crate::migrated;
+use crate::protection::{self, NODE_ID};
 use crate::secrets::read as read_secret;
 use failure::AttachError;
 use listed::ListedVolumes;
-
-/// The annotation with the node's id as the driver knows it: the CSINode may be gone when the
-/// volume is detached.
-const NODE_ID: &str = "csi.alpha.kubernetes.io/node-id";
 
 /// The volume of an attachment, as the driver knows it.
 struct AttachedVolume {
@@ -50,6 +49,16 @@ struct AttachedVolume {
     name: String,
     spec: PersistentVolumeSpec,
     csi: CSIPersistentVolumeSource,
+}
+
+/// A volume that is to be detached.
+struct DetachedVolume {
+    /// For messages.
+    name: String,
+    handle: String,
+    secret: Option<SecretReference>,
+    /// Its PersistentVolume is.
+    is_gone: bool,
 }
 
 /// Attaches and detaches volumes.
@@ -123,7 +132,7 @@ impl Attacher {
         let mut found = Vec::new();
         for attachment in known {
             let name = attachment.metadata.name.clone().unwrap_or_default();
-            let node_id = attachment.metadata.annotations.as_ref().and_then(|all| all.get(NODE_ID));
+            let node_id = protection::node_id(&attachment);
             let (Some(node_id), Ok(volume)) = (node_id, self.volume(&attachment)) else { continue };
             let is_same = self.caches.attachment(&name).is_some_and(|now| now.metadata == attachment.metadata);
             if !is_same || !listed.lacks(&volume.csi.volume_handle, node_id) {
@@ -195,18 +204,23 @@ impl Attacher {
 
     async fn detach(&self, name: &str, attachment: &VolumeAttachment) -> Result<(), AttachError> {
         if self.driver.can(Can::PublishUnpublishVolume) {
-            let AttachedVolume { name: volume, csi, .. } = self.volume(attachment)?;
+            let DetachedVolume { name: volume, handle, secret, is_gone } = self.detached_volume(attachment)?;
             let node = attachment.spec.node_name.as_str();
-            let annotated = attachment.metadata.annotations.as_ref().and_then(|all| all.get(NODE_ID)).cloned();
+            let annotated = protection::node_id(attachment).map(str::to_owned);
             let node_id =
                 annotated.or_else(|| self.node_id(node)).ok_or_else(|| AttachError::NoNode(node.to_owned()))?;
             let request = ControllerUnpublishVolumeRequest {
-                volume_id: csi.volume_handle.clone(),
+                volume_id: handle,
                 node_id,
-                secrets: read_secret(&self.client, csi.controller_publish_secret_ref.as_ref()).await?,
+                secrets: read_secret(&self.client, secret.as_ref()).await?,
             };
             let answer = self.driver.client().controller_unpublish_volume(self.driver.request(request)).await;
-            answer.map_err(|source| AttachError::Detach { source: Box::new(source) })?;
+            match answer {
+                Ok(_) => {}
+                // Neither Kubernetes nor the driver has the volume any more.
+                Err(status) if is_gone && status.code() == Code::NotFound => {}
+                Err(source) => return Err(AttachError::Detach { source: Box::new(source) }),
+            }
             info!(attachment = name, node, volume, "a volume is detached");
         }
         let patch = finalizers::patch(&attachment.metadata, &[&self.finalizer], &[]);
@@ -256,17 +270,16 @@ impl Attacher {
         node_id: &str,
     ) -> Result<(), kube::Error> {
         if let Some(volume) = volume.filter(|volume| !finalizers::has(&volume.metadata, &self.finalizer)) {
-            let patch = finalizers::patch(&volume.metadata, &[], &[&self.finalizer]);
+            let mut patch = finalizers::patch(&volume.metadata, &[], &[&self.finalizer]);
+            annotate(&mut patch, protection::OF_VOLUMES);
             let api = Api::<PersistentVolume>::all(self.client.clone());
             let name = volume.metadata.name.as_deref().unwrap_or_default();
             self.caches.wrote_volume(api.patch(name, &parameters(), &Patch::Merge(patch)).await?);
         }
-        let annotated = attachment.metadata.annotations.as_ref().and_then(|all| all.get(NODE_ID));
-        if !finalizers::has(&attachment.metadata, &self.finalizer) || annotated.map(String::as_str) != Some(node_id) {
+        let has_node = protection::node_id(attachment) == Some(node_id);
+        if !finalizers::has(&attachment.metadata, &self.finalizer) || !has_node {
             let mut patch = finalizers::patch(&attachment.metadata, &[], &[&self.finalizer]);
-            if let Some(metadata) = patch.get_mut("metadata").and_then(serde_json::Value::as_object_mut) {
-                metadata.insert("annotations".to_owned(), serde_json::json!({ NODE_ID: node_id }));
-            }
+            annotate(&mut patch, (NODE_ID, node_id));
             let api = Api::<VolumeAttachment>::all(self.client.clone());
             self.caches.wrote_attachment(api.patch(name, &parameters(), &Patch::Merge(patch)).await?);
         }
@@ -295,6 +308,22 @@ impl Attacher {
         Ok(AttachedVolume { object, name, spec, csi })
     }
 
+    /// Finds what is known of a volume that is to be detached. One whose PersistentVolume is gone
+    /// was never attached if it is that of an attachment that was created protected: an attacher
+    /// keeps the PersistentVolume before it calls the driver. The driver is asked all the same.
+    fn detached_volume(&self, attachment: &VolumeAttachment) -> Result<DetachedVolume, AttachError> {
+        match self.volume(attachment) {
+            Ok(AttachedVolume { name, csi, .. }) => {
+                let (handle, secret) = (csi.volume_handle, csi.controller_publish_secret_ref);
+                Ok(DetachedVolume { name, handle, secret, is_gone: false })
+            }
+            Err(AttachError::NoVolume(name)) if let Some(handle) = protection::handle(attachment) => {
+                Ok(DetachedVolume { name, handle: handle.to_owned(), secret: None, is_gone: true })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn node_id(&self, node: &str) -> Option<String> {
         let csi_node = self.caches.csi_node(node)?;
         csi_node.spec.drivers.iter().find(|one| one.name == self.driver.name()).map(|one| one.node_id.clone())
@@ -307,6 +336,13 @@ impl Attacher {
         let name = attachment.metadata.name.as_deref().unwrap_or_default();
         self.caches.wrote_attachment(api.patch_status(name, &parameters(), &Patch::Merge(patch)).await?);
         Ok(())
+    }
+}
+
+/// Adds an annotation to a merge patch of an object.
+fn annotate(patch: &mut serde_json::Value, (key, value): (&str, &str)) {
+    if let Some(metadata) = patch.get_mut("metadata").and_then(serde_json::Value::as_object_mut) {
+        metadata.insert("annotations".to_owned(), serde_json::json!({ key: value }));
     }
 }
 

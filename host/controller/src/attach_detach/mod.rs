@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  pods, claims, PersistentVolumes, CSIDrivers --.
-//!  nodes, VolumeAttachments ---------------------+--> state --nodes--> queue --> worker: plan
+//!  nodes, CSINodes, VolumeAttachments -----------+--> state --nodes--> queue --> worker: plan
 //!                                                       ^                          |
 //!  VolumeAttachments <--- create, delete ---------------+--------------------------'
 //!  node.status.volumesAttached <--- patch
@@ -42,7 +42,7 @@ mod worker;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use k8s_openapi::api::storage::v1::VolumeAttachment;
+use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 use volhost_cluster_client::{Connection, Events};
@@ -103,6 +103,8 @@ async fn control(arguments: AttachDetachArguments, stop: CancellationToken) -> R
     let agent = format!("{NAME}/{}", env!("CARGO_PKG_VERSION"));
     let Connection { requests: client, watches } = volhost_cluster_client::connect(config, &agent)?;
     let mut listed = watch_causes(&watches, &shared);
+    // Not waited for: without a node's id an attachment takes one write more.
+    let csi_nodes = watch_csi_nodes(&watches, &shared);
     let HumanDuration(duration) = arguments.lease_duration;
     let election = service::candidate(client.clone(), &namespace, NAME.to_owned(), duration)?;
     metrics.leads.set(election.lease(), false);
@@ -142,7 +144,7 @@ async fn control(arguments: AttachDetachArguments, stop: CancellationToken) -> R
     // Nothing is written to it: each replica computes the names of VolumeAttachments.
     let (_journal, mut requests) = Journal::new();
     let outcome = service::lead(&election, held, &mut requests, &stop, working).await;
-    drop(listed);
+    drop((listed, csi_nodes));
     outcome
 }
 
@@ -157,6 +159,11 @@ fn watch_causes(client: &Client, shared: &Arc<Shared>) -> [Listed; 5] {
         follow(client, move |change| drivers.update(|state| state.drivers(change))),
         follow(client, move |change| nodes.update(|state| state.nodes(change))),
     ]
+}
+
+fn watch_csi_nodes(client: &Client, shared: &Arc<Shared>) -> Listed {
+    let shared = Arc::clone(shared);
+    follow::<CSINode>(client, move |change| shared.update(|state| state.csi_nodes(change)))
 }
 
 fn watch_attachments(client: &Client, shared: &Arc<Shared>) -> Listed {

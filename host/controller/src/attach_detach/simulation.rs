@@ -61,6 +61,8 @@ struct ModelAttachment {
     uid: String,
     attached: bool,
     deleted: bool,
+    /// It was created with the finalizer of the driver's controller.
+    is_protected: bool,
 }
 
 /// What a watch will show.
@@ -327,7 +329,15 @@ impl Model {
             return;
         }
         let uid = format!("{name}-{}", self.version);
-        let known = ModelAttachment { node: node.to_owned(), volume, version: 0, uid, attached: false, deleted: false };
+        let known = ModelAttachment {
+            node: node.to_owned(),
+            volume,
+            version: 0,
+            uid,
+            attached: false,
+            deleted: false,
+            is_protected: self.random.chance(50),
+        };
         self.attachments.insert(name.to_owned(), known);
         self.show_attachment(name);
         if !self.calm && self.random.chance(10) {
@@ -349,7 +359,7 @@ impl Model {
         };
         let mounted = &self.nodes[&known.node].mounted;
         assert!(!mounted.contains(&unique(known.volume)), "a mounted volume is detached");
-        if known.attached || known.deleted {
+        if known.attached || known.deleted || known.is_protected {
             known.deleted = true;
             self.show_attachment(name);
             let object = self.attachment_object(name);

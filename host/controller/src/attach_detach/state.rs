@@ -12,14 +12,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::PersistentVolume;
-use k8s_openapi::api::storage::v1::{CSIDriver, VolumeAttachment};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, VolumeAttachment};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
 use super::names;
 use super::objects::{Node, PersistentVolumeClaim, Pod};
 use super::plan::{AttachmentFacts, NodeFacts, NodePlan, NodeView, Stage, Wanted, plan};
 use super::source::{self, Objects, Resolved, Unknown, csi_name, may_attach, resolve};
-use crate::migrated;
+use crate::{migrated, protection};
 
 /// Namespace and name.
 type Key = (String, String);
@@ -75,6 +76,8 @@ pub(super) struct ClusterState {
     /// `spec.attachRequired`, by driver.
     drivers: HashMap<String, bool>,
     nodes: HashMap<String, (NodeFacts, Version)>,
+    /// The ids of nodes as drivers know them, by node and driver.
+    node_ids: HashMap<String, BTreeMap<String, String>>,
     /// The nodes whose `status.volumesAttached` has a volume, by its unique name.
     listed: HashMap<String, Nodes>,
     attachments: HashMap<String, Attachment>,
@@ -101,6 +104,8 @@ pub(super) struct Planned {
     pub(super) wanted: BTreeMap<String, Wanted>,
     /// The UID of the node.
     pub(super) node_uid: Option<String>,
+    /// The metadata of VolumeAttachments that are created protected, by their names.
+    pub(super) protected: BTreeMap<String, ObjectMeta>,
     /// The pods that want an attachment.
     pub(super) pods: BTreeMap<String, Vec<PodName>>,
     /// For attachments that wait: the pods that use the volume on other nodes.
@@ -220,7 +225,9 @@ impl ClusterState {
         let Some(name) = volume.metadata.name.clone() else { return };
         volume.metadata.managed_fields = None;
         volume.status = None;
-        if self.volumes.get(&name).is_some_and(|before| before.spec == volume.spec) {
+        if let Some(before) = self.volumes.get_mut(&name).filter(|before| before.spec == volume.spec) {
+            // Its finalizers may have changed.
+            *before = volume;
             return;
         }
         self.mark_volume(&name, nodes);
@@ -268,6 +275,21 @@ impl ClusterState {
         }
         // Rare, and any pod may have its volumes.
         if before == self.drivers { Nodes::new() } else { self.pods_of_node.keys().cloned().collect() }
+    }
+
+    /// CSINodes have changed: a node's id decides how an attachment is created, not whether.
+    pub(super) fn csi_nodes(&mut self, change: Change<CSINode>) -> Nodes {
+        let name = |node: &CSINode| node.metadata.name.clone().unwrap_or_default();
+        let ids = |node: CSINode| node.spec.drivers.into_iter().map(|driver| (driver.name, driver.node_id)).collect();
+        match change {
+            Change::Begun => {}
+            Change::Listed(nodes) => {
+                self.node_ids = nodes.into_iter().map(|node| (name(&node), ids(node))).collect();
+            }
+            Change::Applied(node) => drop(self.node_ids.insert(name(&node), ids(node))),
+            Change::Deleted(node) => drop(self.node_ids.remove(&name(&node))),
+        }
+        Nodes::new()
     }
 
     /// Nodes have changed.
@@ -550,12 +572,22 @@ impl ClusterState {
             let error = others.filter_map(|other| self.attachments.get(other)?.detach_error.clone()).next();
             detach_errors.extend(error.map(|error| (name.clone(), error)));
         }
+        let mut protected = BTreeMap::new();
         for name in &plan.create {
             if let Some(wanted) = wanted.get(name) {
                 self.reserve(name, node, wanted);
+                protected.extend(self.protection(node, wanted).map(|metadata| (name.clone(), metadata)));
             }
         }
-        Planned { plan, wanted, node_uid, pods, users, detach_errors, attach_errors }
+        Planned { plan, wanted, node_uid, protected, pods, users, detach_errors, attach_errors }
+    }
+
+    /// The metadata of a VolumeAttachment that is created protected; none if its attacher has to
+    /// protect it.
+    fn protection(&self, node: &str, wanted: &Wanted) -> Option<ObjectMeta> {
+        let source::Through::Driver { driver, source } = &wanted.source.through else { return None };
+        let volume = self.volumes.get(source.persistent_volume_name.as_ref()?)?;
+        protection::metadata(volume, driver, self.node_ids.get(node)?.get(driver)?)
     }
 
     fn reserve(&mut self, name: &str, node: &str, wanted: &Wanted) {

@@ -350,6 +350,41 @@ fn a_driver_that_does_not_attach_has_no_attachments() {
 }
 
 #[test]
+fn an_attachment_is_created_protected_once_its_volume_and_its_node_say_how() {
+    let mut world = World::new();
+    let csi_node = json!({
+        "metadata": { "name": "a" }, "spec": { "drivers": [{ "name": DRIVER, "nodeID": "id-a" }] },
+    });
+    let nodes = world.state.csi_nodes(Change::Applied(object(csi_node)));
+    assert!(nodes.is_empty(), "no plan depends on it");
+    let kept = json!({
+        "metadata": {
+            "name": "data", "finalizers": ["external-attacher/disk-example"],
+            "annotations": { "volhost.io/attacher": "volhost-controller" },
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "csi": { "driver": DRIVER, "volumeHandle": "data" },
+            "claimRef": { "namespace": "default", "name": "data", "uid": "uid-data" },
+        },
+    });
+    world.pod("web", "a", of_claim("data"));
+    let planned = world.planned("a");
+    assert!(planned.plan.create.len() == 1 && planned.protected.is_empty(), "no attacher is bound to the volume");
+    world.state.not_created(&planned.plan.create[0]);
+    // The spec is the same.
+    world.state.volumes(Change::Applied(object(kept)));
+    let planned = world.planned("a");
+    let metadata = &planned.protected[&planned.plan.create[0]];
+    assert_eq!(metadata.finalizers.as_deref(), Some(["external-attacher/disk-example".to_owned()].as_slice()));
+    assert_eq!(metadata.annotations.as_ref().unwrap()["csi.alpha.kubernetes.io/node-id"], "id-a");
+    world.state.not_created(&planned.plan.create[0]);
+    world.delete_pod("web");
+    world.pod("other", "b", of_claim("data"));
+    let planned = world.planned("b");
+    assert!(planned.plan.create.len() == 1 && planned.protected.is_empty(), "the driver is not on the node");
+}
+
+#[test]
 fn volumes_that_nodes_attach_by_themselves_are_listed() {
     let mut world = World::new();
     let target = json!({ "targetPortal": "10.0.0.1:3260", "iqn": "iqn.2026-01.example:disk", "lun": 2 });

@@ -65,7 +65,8 @@ impl Worker {
         let mut creations = Vec::new();
         for name in &planned.plan.create {
             if let Some(wanted) = planned.wanted.get(name) {
-                creations.push(self.create(node, name, wanted));
+                let metadata = planned.protected.get(name).cloned().unwrap_or_default();
+                creations.push(self.create(node, name, metadata, wanted));
             }
         }
         let created = all_done(creations);
@@ -73,10 +74,10 @@ impl Worker {
         created && released
     }
 
-    async fn create(&self, node: &str, name: &str, wanted: &Wanted) -> bool {
+    async fn create(&self, node: &str, name: &str, metadata: ObjectMeta, wanted: &Wanted) -> bool {
         let Through::Driver { driver, source } = &wanted.source.through else { return true };
         let attachment = VolumeAttachment {
-            metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+            metadata: ObjectMeta { name: Some(name.to_owned()), ..metadata },
             spec: VolumeAttachmentSpec {
                 attacher: driver.clone(),
                 node_name: node.to_owned(),

@@ -13,6 +13,7 @@ use volhost_proto::csi::{CapacityRange, CreateVolumeRequest, Volume};
 use super::failure::ProvisionError;
 use super::topology;
 use crate::access;
+use crate::protection::OF_VOLUMES;
 use crate::secrets::{self, FS_TYPE, PREFIX};
 use volhost_cluster_client::quantity;
 use volhost_csi_translation::{MIGRATED_TO_ANNOTATION, Migration, from_csi};
@@ -169,11 +170,13 @@ impl Prepared {
         // A size of 0 is one that the driver does not know.
         let bytes = if volume.capacity_bytes > 0 { volume.capacity_bytes } else { wanted };
         let secret = self.provisioner_secret.unwrap_or_default();
+        let attacher = (!finalizers.is_empty()).then(|| (OF_VOLUMES.0, OF_VOLUMES.1.to_owned()));
         let annotations = [
             (PROVISIONED_BY, self.csi.driver.clone()),
             (DELETION_SECRET_NAME, secret.name.unwrap_or_default()),
             (DELETION_SECRET_NAMESPACE, secret.namespace.unwrap_or_default()),
         ];
+        let annotations = annotations.into_iter().chain(attacher).map(|(key, value)| (key.to_owned(), value));
         let mut attributes: BTreeMap<String, String> = volume.volume_context.into_iter().collect();
         attributes.entry(IDENTITY.to_owned()).or_insert_with(|| self.csi.driver.clone());
         let csi = CSIPersistentVolumeSource {
@@ -184,7 +187,7 @@ impl Prepared {
         PersistentVolume {
             metadata: ObjectMeta {
                 name: Some(self.request.name),
-                annotations: Some(annotations.map(|(key, value)| (key.to_owned(), value)).into()),
+                annotations: Some(annotations.collect()),
                 finalizers: Some([vec![FINALIZER.to_owned()], finalizers].concat()),
                 ..ObjectMeta::default()
             },
