@@ -47,7 +47,9 @@ impl VolumeStager {
         self.folders.kernel().as_ref()
     }
 
-    /// Stages the volume. A volume that is staged already stays as it is.
+    /// Stages the volume. The plugin is not called for a volume that was staged when the operation
+    /// began and whose staging mount exists: neither another pod nor a refresh changes what the node
+    /// has.
     #[instrument(name = "MountVolume.MountDevice", level = "debug", skip_all)]
     pub(super) fn stage(
         &self,
@@ -65,12 +67,21 @@ impl VolumeStager {
             record.spec.selinux_label.clone_from(&spec.selinux_label);
             record.attachable |= operation.attachable;
         });
+        if operation.kind.found_device() && self.is_mounted(operation) {
+            return Ok(());
+        }
         let outcome = self.stage_recorded(operation, call, (spec, plugin, attached), was_staged, found);
         // Nothing was begun: the next start must not undo it.
         if outcome.is_err() && found.device.is_none() && !was_staged {
             self.records.restore(operation, before.as_ref());
         }
         outcome
+    }
+
+    /// Whether the staging mount exists. A driver may stage without one: it is asked again.
+    fn is_mounted(&self, operation: &Operation) -> bool {
+        let place = self.folders.staging(VolumeRef::of(operation));
+        place.is_ok_and(|place| place.is_some_and(|place| place.is_mounted(self.kernel()).unwrap_or_default()))
     }
 
     fn stage_recorded(

@@ -35,7 +35,9 @@ impl Core {
                 true
             }
         };
-        let brought_back = report.result.is_ok() || report.device == Some(DeviceReport::Mounted);
+        // A device that was there already was not mounted by this operation.
+        let brought_back = report.device == Some(DeviceReport::Mounted)
+            || (report.result.is_ok() && !running.operation.kind.found_device());
         self.settle_vanished_device(&running, brought_back, turn);
         match report.result {
             Ok(()) => {

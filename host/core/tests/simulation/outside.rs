@@ -84,7 +84,8 @@ impl Sim<'_> {
     pub fn comes_out_without_device(&self, running: &Running, report: &OperationReport) -> Option<VolumeId> {
         let unmount = matches!(running.operation.kind, OperationKind::UnmountDevice);
         let transient = report.result.as_ref().is_err_and(|failure| failure.class == FailureClass::Transient);
-        let brought_back = report.result.is_ok() || report.device == Some(DeviceReport::Mounted);
+        let brought_back = report.device == Some(DeviceReport::Mounted)
+            || (report.result.is_ok() && !running.operation.kind.found_device());
         let existed = !brought_back && (!unmount || transient);
         (running.device_vanished && existed).then_some(running.volume)
     }

@@ -2,11 +2,12 @@
 
 use std::fs;
 
-use volhost_tests::Node;
-use volhost_tests::csi::CsiDriver;
+use volhost_tests::csi::{self, CsiDriver};
 use volhost_tests::manifests::{device_pod, pod};
+use volhost_tests::wait::eventually;
+use volhost_tests::{Node, artifacts};
 
-use super::{NAME, assert_clean, claimed, node, volume};
+use super::{NAME, assert_clean, claimed, node, object, volume};
 
 /// Two pods of one volume: `a` is mounted, then staging fails for `b`, and both are removed.
 struct Pods {
@@ -87,8 +88,8 @@ fn driver_is_away_for_the_second_pod(capabilities: &[&str], mode: &'static str) 
 
 #[test]
 fn a_refused_stage_for_a_second_pod_keeps_the_first_pods_staging() {
+    // A driver that mounts where it stages is not asked for the second pod.
     second_pod_is_refused(&["stage", "attach"], "Filesystem");
-    second_pod_is_refused(&["stage", "attach", "mounts"], "Filesystem");
     second_pod_is_refused(&["stage", "attach"], "Block");
 }
 
@@ -97,6 +98,45 @@ fn a_driver_that_is_away_for_a_second_pod_leaves_the_first_pods_staging() {
     driver_is_away_for_the_second_pod(&["stage", "attach"], "Filesystem");
     driver_is_away_for_the_second_pod(&["stage", "attach", "mounts"], "Filesystem");
     driver_is_away_for_the_second_pod(&["stage", "attach"], "Block");
+}
+
+#[test]
+fn a_staged_volume_is_not_staged_again_for_another_pod_a_refresh_or_the_next_run_of_the_daemon() {
+    let mut node = Node::builder().plugin(artifacts::plugin("csi")).build();
+    let registry = node.folder().join(csi::REGISTRY).display().to_string();
+    node.add_arguments(&["--plugin-registry", &registry, "--refresh-period", "50ms"]);
+    node.start();
+    let driver = CsiDriver::start(&node, NAME, &["stage", "mounts"]);
+    node.manifest("driver.yaml", &object("{ attachRequired: false, requiresRepublish: true }"));
+    node.manifest("pv.yaml", &volume("pv", "", "Filesystem"));
+    let is_refreshed = || {
+        let wanted = driver.count("NodePublishVolume") + 4;
+        assert!(eventually(|| driver.count("NodePublishVolume") >= wanted), "{:#?}", driver.calls());
+    };
+    for name in ["a", "b"] {
+        node.manifest(&format!("{name}.yaml"), &pod(name, &format!("uid-{name}"), &[&claimed("pv")]));
+        node.wait_mounted(&format!("default/{name}"));
+    }
+    is_refreshed();
+    assert_eq!(driver.count("NodeStageVolume"), 1, "{:#?}", driver.calls());
+
+    node.kill();
+    node.start();
+    is_refreshed();
+    assert_eq!(driver.count("NodeStageVolume"), 1, "{:#?}", driver.calls());
+
+    // Another process unmounts it: the driver stages it again.
+    let staged = node.all_mounts().into_iter().find(|mount| mount.point.ends_with("globalmount"));
+    let staged = staged.expect("it is staged by a mount").point;
+    assert!(node.inside("umount").arg("--lazy").arg(&staged).status().unwrap().success());
+    assert!(eventually(|| driver.count("NodeStageVolume") == 2), "{:#?}", driver.calls());
+
+    for name in ["a", "b"] {
+        node.remove_manifest(&format!("{name}.yaml"));
+        node.wait_unmounted(&format!("default/{name}"));
+    }
+    node.ok(&["drain"]);
+    assert_clean(&node);
 }
 
 #[test]
