@@ -13,11 +13,12 @@ use futures_util::StreamExt as _;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::store::WriterDropped;
 use kube::runtime::reflector::{ObjectRef, Store, store};
-use kube::runtime::watcher::{Config, Event, watcher};
+use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
+use volhost_cluster_client::watch_all;
 
 /// What is called with each object that was added, changed or deleted (then with `true`).
 pub(crate) type OnChange<K> = Box<dyn Fn(&K, bool) + Send>;
@@ -88,10 +89,7 @@ where
         let (known, written) = (cache.watched.clone(), Arc::clone(&cache.written));
         let watch = async move {
             // Who has written which field is never asked, and is the largest part of many objects.
-            let stream = watcher(api, config)
-                .default_backoff()
-                .modify(|object| object.managed_fields_mut().clear())
-                .reflect(writer);
+            let stream = watch_all(api, config).modify(|object| object.managed_fields_mut().clear()).reflect(writer);
             let mut stream = std::pin::pin!(stream);
             let mut problem = String::new();
             while let Some(event) = stream.next().await {

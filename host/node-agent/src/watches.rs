@@ -10,12 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, Config, Event, watch_object};
+use kube::runtime::watcher::{self, Config, Event};
 use kube::{Api, Client};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
-use volhost_cluster_client::{Connection, ConnectionError};
+use volhost_cluster_client::{Connection, ConnectionError, is_undefined, watch_all, watch_one};
 use volhost_objects::{Kind, ObjectKey};
 
 use crate::cluster_object::ClusterObject;
@@ -133,7 +132,7 @@ pub(crate) type KnownNode = watch::Receiver<Option<NodeObject>>;
 
 /// Watches this node.
 pub(crate) async fn watch_node(client: Client, node: String, known: watch::Sender<Option<NodeObject>>) {
-    let mut stream = std::pin::pin!(watch_object(Api::<Node>::all(client), &node).default_backoff());
+    let mut stream = std::pin::pin!(watch_one(Api::<Node>::all(client), &node));
     while let Some(seen) = stream.next().await {
         match seen {
             Ok(Some(seen)) => {
@@ -166,7 +165,7 @@ fn stream(
     kind: Kind,
     config: Config,
 ) -> impl Stream<Item = Result<Event<DynamicObject>, watcher::Error>> + Send {
-    watcher::watcher(Api::<DynamicObject>::all_with(client, &resource(kind)), config).default_backoff()
+    watch_all(Api::<DynamicObject>::all_with(client, &resource(kind)), config)
 }
 
 /// Watches all objects of a kind.
@@ -193,7 +192,7 @@ async fn all(client: Client, kind: Kind, config: Config, news: mpsc::UnboundedSe
                 None => continue,
             },
             // A cluster without the kind has no object of it.
-            Err(error) if is_unknown_kind(&error) => News::Listed(kind, Vec::new()),
+            Err(error) if is_undefined(&error) => News::Listed(kind, Vec::new()),
             Err(error) => failed(all_of(kind), &error),
         };
         // The receiver is gone only when the agent ends.
@@ -208,7 +207,7 @@ async fn one(client: Client, key: ObjectKey, news: mpsc::UnboundedSender<News>) 
         true => Api::namespaced_with(client, &key.namespace, &resource),
         false => Api::all_with(client, &resource),
     };
-    let mut stream = std::pin::pin!(watch_object(api, &key.name).default_backoff());
+    let mut stream = std::pin::pin!(watch_one(api, &key.name));
     while let Some(seen) = stream.next().await {
         let update = match seen {
             Ok(object) => News::Object(key.clone(), object.and_then(|object| ClusterObject::read(key.kind, object))),
@@ -242,8 +241,4 @@ fn chain(error: &dyn std::error::Error) -> String {
         next = cause.source();
     }
     text
-}
-
-fn is_unknown_kind(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
 }

@@ -3,12 +3,12 @@
 use std::fmt::Debug;
 
 use futures_util::StreamExt as _;
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{Config, Event, watcher};
+use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tracing::warn;
+use volhost_cluster_client::watch_all;
 
 use super::state::Change;
 
@@ -24,7 +24,7 @@ where
     let api = Api::<K>::all(client.clone());
     let (sender, listed) = watch::channel(false);
     tokio::spawn(async move {
-        let mut stream = std::pin::pin!(watcher(api, Config::default()).default_backoff());
+        let mut stream = std::pin::pin!(watch_all(api, Config::default()));
         let (mut objects, mut problem) = (Vec::new(), String::new());
         loop {
             let event = tokio::select! {

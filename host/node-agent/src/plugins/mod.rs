@@ -26,8 +26,6 @@ use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::Instant;
@@ -35,6 +33,7 @@ use tonic::Status;
 use tracing::{debug, info, warn};
 use volhost_api::pb;
 use volhost_cluster_client::plugins::{AssignedPlugin, GROUP, NodePlugins, NodePluginsStatus, VERSION};
+use volhost_cluster_client::watch_one;
 
 use crate::daemon::Daemon;
 use crate::in_use::MANAGER;
@@ -52,7 +51,7 @@ const ASK: Duration = Duration::from_secs(2);
 /// Keeps the node's plugins as the cluster wants them, until the daemon is lost.
 pub(crate) async fn keep(client: &Client, name: &str, daemon: &Daemon, mut node: KnownNode) -> Result<(), Status> {
     let api = Api::<NodePlugins>::all(client.clone());
-    let mut objects = std::pin::pin!(watch_object(api.clone(), name).default_backoff());
+    let mut objects = std::pin::pin!(watch_one(api.clone(), name));
     let mut updates = daemon.watch(pb::Kind::Plugins, 0).await?;
     let mut plugins = Plugins::new(api, name, daemon);
     loop {
