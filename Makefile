@@ -122,12 +122,19 @@ NODES ?= 50
 PODS ?= 20
 VOLUMES ?= 1
 
+# Whose attach/detach controller is measured: volhost, kubernetes, or both, one after the other.
+CONTROLLERS ?= both
+ifeq ($(filter volhost kubernetes both,$(CONTROLLERS)),)
+$(error CONTROLLERS is volhost, kubernetes or both, not "$(CONTROLLERS)")
+endif
+
 bench-scale: PROFILE := release
 bench-scale: BUILD += -p volhost-tests
-bench-scale: plugins ## measure controllers and agents with many nodes and volumes, as root: target/bench-scale.json; NODES=, PODS=, VOLUMES=
+bench-scale: plugins ## measure controllers and agents with many nodes and volumes, as root: target/bench-scale-*.json; NODES=, PODS=, VOLUMES=, CONTROLLERS=volhost, kubernetes or both
 	@deploy/setup.sh --cluster
-	@$(OUT)/cluster-scale --attach-detach stock $(NODES) $(PODS) $(VOLUMES) $(TARGET)/bench-scale-stock.json
-	@$(OUT)/cluster-scale --attach-detach volhost $(NODES) $(PODS) $(VOLUMES) $(TARGET)/bench-scale.json
+	@for controllers in $(subst both,volhost kubernetes,$(CONTROLLERS)); do \
+		$(OUT)/cluster-scale --attach-detach $$controllers $(NODES) $(PODS) $(VOLUMES) $(TARGET)/bench-scale-$$controllers.json || exit; \
+	done
 
 instructions: ## count instructions of state machine and API and compare; RECORD=yes after a change that is meant
 	@cargo bench --quiet --locked -p volhost-core --bench instructions $(if $(RECORD),-- --record)

@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use serde_json::Value;
@@ -67,6 +67,11 @@ impl Api {
     pub fn delete(&self, path: &str) {
         let (status, answer) = self.request("DELETE", path, r#"{"gracePeriodSeconds":0}"#);
         assert!(matches!(status, 200 | 202 | 404), "DELETE {path}: {status} {answer}");
+    }
+
+    /// Where the proxy serves.
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// One request, and its status and body. HTTP/1.0: the body ends with the connection.

@@ -18,6 +18,7 @@ mod configuration;
 mod deployment;
 mod kubectl;
 mod leftovers;
+mod tally;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,7 @@ pub use api::Api;
 pub use configuration::Attaching;
 use configuration::{Intervals, Ports};
 use leftovers::Sysctls;
+pub use tally::{Measure, Tally};
 
 /// The node's name, which is its address: all traffic stays on the loopback interface.
 pub const NODE: &str = "127.0.0.1";

@@ -11,7 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use volhost_tests::artifacts::{self, workspace};
 use volhost_tests::attach_detach::AttachDetach;
 use volhost_tests::cluster::{Attaching, Cluster};
-use volhost_tests::wait::eventually;
+
+use crate::interruption::eventually;
 
 /// Where `deploy/csi` puts the controller.
 const NAMESPACE: &str = "volhost-csi";

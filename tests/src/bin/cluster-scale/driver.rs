@@ -26,6 +26,9 @@ pub(crate) struct Account {
     volumes: BTreeMap<String, BTreeSet<String>>,
     /// The nodes on which each volume is staged.
     staged: BTreeMap<String, BTreeSet<String>>,
+    /// How many volumes are attached to each node, and how many are staged there.
+    attached_to: BTreeMap<String, usize>,
+    staged_on: BTreeMap<String, usize>,
     /// How often it was asked to create, to publish and so on.
     pub(crate) calls: BTreeMap<&'static str, u64>,
     /// Calls that lose or endanger data.
@@ -40,17 +43,17 @@ impl Account {
 
     /// How many volumes are attached to a node.
     pub(crate) fn attached(&self) -> usize {
-        self.volumes.values().map(BTreeSet::len).sum()
+        self.attached_to.values().sum()
     }
 
     /// How many volumes are staged on a node.
     pub(crate) fn staged(&self) -> usize {
-        self.staged.values().map(BTreeSet::len).sum()
+        self.staged_on.values().sum()
     }
 
     /// How many volumes are attached to this node.
     pub(crate) fn attached_to(&self, node: &str) -> usize {
-        self.volumes.values().filter(|nodes| nodes.contains(node)).count()
+        self.attached_to.get(node).copied().unwrap_or_default()
     }
 }
 
@@ -92,14 +95,16 @@ impl ScaleDriver {
         if !account.volumes.get(volume).is_some_and(|nodes| nodes.contains(node)) {
             account.violations.push(format!("{volume} is to be staged on {node}, and is not attached to it"));
         }
-        account.staged.entry(volume.to_owned()).or_default().insert(node.to_owned());
+        if account.staged.entry(volume.to_owned()).or_default().insert(node.to_owned()) {
+            *account.staged_on.entry(node.to_owned()).or_default() += 1;
+        }
     }
 
     /// Unstages it.
     pub(crate) fn unstage(&self, volume: &str, node: &str) {
         let mut account = self.called("NodeUnstageVolume");
-        if let Some(nodes) = account.staged.get_mut(volume) {
-            nodes.remove(node);
+        if account.staged.get_mut(volume).is_some_and(|nodes| nodes.remove(node)) {
+            *account.staged_on.entry(node.to_owned()).or_default() -= 1;
         }
     }
 
@@ -167,8 +172,12 @@ impl Controller for ScaleDriver {
         if account.volumes.get(&id).is_some_and(|nodes| !nodes.is_empty()) {
             account.violations.push(format!("{id} is to be deleted while it is attached"));
         }
-        account.volumes.remove(&id);
-        account.staged.remove(&id);
+        for node in account.volumes.remove(&id).unwrap_or_default() {
+            *account.attached_to.entry(node).or_default() -= 1;
+        }
+        for node in account.staged.remove(&id).unwrap_or_default() {
+            *account.staged_on.entry(node).or_default() -= 1;
+        }
         Ok(Response::new(DeleteVolumeResponse {}))
     }
 
@@ -182,10 +191,11 @@ impl Controller for ScaleDriver {
             account.violations.push(format!("{volume_id} is to be attached and does not exist"));
             return Err(Status::not_found(volume_id));
         };
-        nodes.insert(node_id);
-        if nodes.len() > 1 {
-            let said = format!("{volume_id} is attached to {nodes:?}");
-            account.violations.push(said);
+        let is_new = nodes.insert(node_id.clone());
+        let violation = (nodes.len() > 1).then(|| format!("{volume_id} is attached to {nodes:?}"));
+        account.violations.extend(violation);
+        if is_new {
+            *account.attached_to.entry(node_id).or_default() += 1;
         }
         Ok(Response::new(ControllerPublishVolumeResponse::default()))
     }
@@ -199,8 +209,8 @@ impl Controller for ScaleDriver {
         if account.staged.get(&volume_id).is_some_and(|nodes| nodes.contains(&node_id)) {
             account.violations.push(format!("{volume_id} is to be detached from {node_id} while it is staged there"));
         }
-        if let Some(nodes) = account.volumes.get_mut(&volume_id) {
-            nodes.remove(&node_id);
+        if account.volumes.get_mut(&volume_id).is_some_and(|nodes| nodes.remove(&node_id)) {
+            *account.attached_to.entry(node_id).or_default() -= 1;
         }
         Ok(Response::new(ControllerUnpublishVolumeResponse {}))
     }

@@ -26,7 +26,9 @@
 )]
 
 mod controllers;
+mod counts;
 mod driver;
+mod interruption;
 mod nodes;
 mod objects;
 mod process;
@@ -35,14 +37,20 @@ mod report;
 mod requests;
 mod run;
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 
 use volhost_tests::cluster::{Attaching, Cluster};
 
+use interruption::Interrupted;
 use report::Report;
 use run::Run;
 
-const USAGE: &str = "usage: cluster-scale --attach-detach stock|volhost NODES PODS-PER-NODE CLAIMS-PER-POD REPORT.json";
+const USAGE: &str =
+    "usage: cluster-scale --attach-detach kubernetes|volhost NODES PODS-PER-NODE CLAIMS-PER-POD REPORT.json";
+
+/// The exit status of a run that a signal has ended: that of a shell for SIGINT.
+const INTERRUPTED: u8 = 130;
 
 /// How much there is of everything.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +85,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let attaching = match (option.as_str(), attaching.as_str()) {
-        ("--attach-detach", "stock") => Attaching::ByKubernetes,
+        ("--attach-detach", "kubernetes") => Attaching::ByKubernetes,
         ("--attach-detach", "volhost") => Attaching::ByAnother,
         _ => {
             eprintln!("{USAGE}");
@@ -87,8 +95,15 @@ fn main() -> ExitCode {
     let number = |text: &String| text.parse::<usize>().unwrap_or_else(|_| panic!("{text}: {USAGE}"));
     let size = Size { nodes: number(nodes), pods: number(pods), volumes: number(volumes) };
     let report = Report::new(report);
+    interruption::note_signals();
     let cluster = Cluster::start_control_plane_with(attaching);
-    Run::new(&cluster, size, attaching, &report).run();
+    let run = Run::new(&cluster, size, attaching, &report);
+    let ended = catch_unwind(AssertUnwindSafe(|| run.run()));
+    match ended {
+        Ok(()) => {}
+        Err(cause) if cause.is::<Interrupted>() => run.report_interrupted(),
+        Err(cause) => resume_unwind(cause),
+    }
     println!("{}", report.text());
-    ExitCode::SUCCESS
+    if interruption::is_interrupted() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS }
 }

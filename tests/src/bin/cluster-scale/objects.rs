@@ -7,6 +7,9 @@ use crate::Size;
 pub(crate) const NODE_LIST: &str = "/api/v1/nodes";
 pub(crate) const POD_LIST: &str = "/api/v1/namespaces/default/pods";
 pub(crate) const CLAIM_LIST: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+pub(crate) const VOLUME_LIST: &str = "/api/v1/persistentvolumes";
+pub(crate) const ATTACHMENT_LIST: &str = "/apis/storage.k8s.io/v1/volumeattachments";
+pub(crate) const CSI_NODE_LIST: &str = "/apis/storage.k8s.io/v1/csinodes";
 pub(crate) const CONFIG_MAP_LIST: &str = "/api/v1/namespaces/default/configmaps";
 /// The ConfigMap that all pods have.
 const CONFIG: &str = "config";

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::counts::Counts;
 use crate::driver::ScaleDriver;
+use crate::interruption;
 
 /// How often it is printed.
 const EVERY: Duration = Duration::from_secs(10);
@@ -25,33 +27,46 @@ pub(crate) struct Progress {
 
 struct Shared {
     driver: ScaleDriver,
+    counts: Arc<Counts>,
     begun: Instant,
-    /// What goes on, and how much of it is done.
-    now: Mutex<(String, Option<usize>)>,
+    now: Mutex<Now>,
+}
+
+/// What goes on.
+#[derive(Debug, Clone, Default)]
+struct Now {
+    step: String,
+    /// A part of the step, and how much of it is done.
+    part: Option<(String, usize, usize)>,
 }
 
 impl Shared {
-    fn now(&self) -> MutexGuard<'_, (String, Option<usize>)> {
+    fn now(&self) -> MutexGuard<'_, Now> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn print(&self) {
-        let (what, done) = self.now().clone();
-        let done = done.map(|done| format!(" {done}")).unwrap_or_default();
+        let Now { step, part } = self.now().clone();
+        let what = part.map_or(step, |(part, done, wanted)| format!("{part}: {done} of {wanted}"));
+        let counts = &self.counts;
         let (volumes, attached, staged) = {
             let account = self.driver.account();
             (account.volumes(), account.attached(), account.staged())
         };
-        let seconds = self.begun.elapsed().as_secs();
-        println!("{seconds:>5} s: {what}:{done} ({volumes} volumes, {attached} attached, {staged} staged)");
+        println!(
+            "{:>5} s: {what} ({volumes} volumes, {} bound, {attached} attached, {} so reported, {} listed, {staged} staged)",
+            self.begun.elapsed().as_secs(),
+            counts.bound(),
+            counts.attached(),
+            counts.listed(),
+        );
     }
 }
 
 impl Progress {
-    pub(crate) fn start(driver: &ScaleDriver) -> Self {
-        let shared =
-            Shared { driver: driver.clone(), begun: Instant::now(), now: Mutex::new(("start".to_owned(), None)) };
-        let shared = Arc::new(shared);
+    pub(crate) fn start(driver: &ScaleDriver, counts: &Arc<Counts>) -> Self {
+        let (driver, counts) = (driver.clone(), Arc::clone(counts));
+        let shared = Arc::new(Shared { driver, counts, begun: Instant::now(), now: Mutex::default() });
         let (stop, stopped) = mpsc::channel();
         let printed = Arc::clone(&shared);
         let printing = std::thread::spawn(move || {
@@ -64,7 +79,7 @@ impl Progress {
 
     /// Times some work. Returns the seconds.
     pub(crate) fn time(&self, what: &str, work: impl FnOnce()) -> f64 {
-        *self.shared.now() = (what.to_owned(), None);
+        *self.shared.now() = Now { step: what.to_owned(), part: None };
         self.shared.print();
         let begun = Instant::now();
         work();
@@ -73,8 +88,22 @@ impl Progress {
         (seconds * 10.0).round() / 10.0
     }
 
+    /// Notes how much of a part of the step is done.
+    pub(crate) fn note(&self, part: &str, done: usize, wanted: usize) {
+        self.shared.now().part = Some((part.to_owned(), done, wanted));
+    }
+
+    /// What goes on now, for the report of a run that ends early.
+    pub(crate) fn now(&self) -> String {
+        let Now { step, part } = self.shared.now().clone();
+        match part {
+            Some((part, done, wanted)) => format!("{step}: {part}: {done} of {wanted}"),
+            None => step,
+        }
+    }
+
     /// Waits until so many are done, for as long as their number changes. `known`: what a failure
-    /// shows.
+    /// shows. Unwinds at a signal.
     pub(crate) fn wait(
         &self,
         what: &str,
@@ -84,12 +113,13 @@ impl Progress {
     ) {
         let mut last = (0, Instant::now());
         loop {
+            interruption::check();
             let asked = Instant::now();
             let now = done();
+            self.note(what, now, wanted);
             if now == wanted {
                 return;
             }
-            *self.shared.now() = (format!("{what}, of {wanted}"), Some(now));
             if now != last.0 {
                 last = (now, Instant::now());
             }

@@ -1,16 +1,19 @@
 //! The measurement, from the first claim to the last deletion.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 use volhost_tests::cluster::{Api, Attaching, Cluster};
-use volhost_tests::wait::eventually;
 
 use crate::Size;
 use crate::controllers::{self, AttachDetachReplicas, Controllers, Replica};
+use crate::counts::Counts;
 use crate::driver::{DRIVER, ScaleDriver};
-use crate::nodes::Nodes;
+use crate::interruption::{self, eventually};
+use crate::nodes::{Nodes, Placement};
 use crate::objects::{
     self, CLAIM_LIST, CONFIG_MAP_LIST, NODE_LIST, OTHER_VOLUMES, POD_LIST, node_name, node_of, pod_name,
 };
@@ -27,6 +30,7 @@ const CLIENTS: usize = 8;
 /// One run of the measurement.
 pub(crate) struct Run<'a> {
     cluster: &'a Cluster,
+    counts: Arc<Counts>,
     api: Api,
     driver: ScaleDriver,
     progress: Progress,
@@ -38,8 +42,10 @@ pub(crate) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(crate) fn new(cluster: &'a Cluster, size: Size, attaching: Attaching, report: &'a Report) -> Self {
         let driver = ScaleDriver::default();
-        let progress = Progress::start(&driver);
-        Self { cluster, api: cluster.api(), driver, progress, report, size, attaching }
+        let api = cluster.api();
+        let counts = Arc::new(Counts::start(&api));
+        let progress = Progress::start(&driver, &counts);
+        Self { cluster, counts, api, driver, progress, report, size, attaching }
     }
 
     pub(crate) fn run(&self) {
@@ -49,7 +55,7 @@ impl<'a> Run<'a> {
         report.set("claims", size.all_volumes().into());
         report.set("volumes", (size.all_volumes() + size.all_pods() * OTHER_VOLUMES).into());
         let by_volhost = self.attaching == Attaching::ByAnother;
-        report.set("attach-detach", if by_volhost { "volhost" } else { "stock" }.into());
+        report.set("attach-detach", if by_volhost { "volhost" } else { "kubernetes" }.into());
         let socket = self.cluster.node().folder().join("scale.sock");
         self.driver.serve(&socket);
         let mut seconds = Map::new();
@@ -86,7 +92,7 @@ impl<'a> Run<'a> {
         let what = "pods are made, controllers and agents killed and daemons restarted meanwhile";
         let time = self.progress.time(what, || {
             let pods: Vec<usize> = (timed..size.all_pods()).collect();
-            self.each(&pods, |pod| drop(self.api.create(POD_LIST, &objects::pod(size, pod, 0))));
+            self.each("pods are made", &pods, |pod| drop(self.api.create(POD_LIST, &objects::pod(size, pod, 0))));
             let half = size.all_volumes().div_ceil(2);
             self.progress.wait(
                 "half is attached",
@@ -119,7 +125,7 @@ impl<'a> Run<'a> {
         let mut third = controllers.start();
         let moved: Vec<usize> = (0..size.all_pods()).filter(|pod| generation(*pod) == 1).collect();
         let time = self.progress.time("half of the pods move, controllers and agents killed meanwhile", || {
-            self.each(&moved, |pod| {
+            self.each("pods are replaced", &moved, |pod| {
                 self.api.delete(&format!("{POD_LIST}/{}", pod_name(pod, 0)));
                 drop(self.api.create(POD_LIST, &objects::pod(size, pod, 1)));
             });
@@ -138,11 +144,24 @@ impl<'a> Run<'a> {
         third.kill();
         let account = self.driver.account();
         assert!(account.violations.is_empty(), "{:#?}", account.violations);
+        drop(account);
+        self.report_calls();
+        report.set("complete", true.into());
+    }
+
+    /// Reports what was called until now.
+    fn report_calls(&self) {
+        let report = self.report;
         report.set("requests by FlowSchema", self.flows());
         report.set("replicas that ended by themselves", controllers::ended().into());
-        report.set("driver's calls", json!(account.calls));
+        report.set("driver's calls", json!(self.driver.account().calls));
         report.set("requests", json!(requests::count(self.cluster)));
-        report.set("complete", true.into());
+    }
+
+    /// Reports how far a run has come that a signal has ended.
+    pub(crate) fn report_interrupted(&self) {
+        self.report.set("ended by a signal while", self.progress.now().into());
+        self.report_calls();
     }
 
     fn start_nodes(&self) -> Nodes {
@@ -163,19 +182,13 @@ provisioner: {DRIVER}
         self.cluster.wait(&["configmap", "kube-root-ca.crt"], "create");
         drop(self.api.create(CONFIG_MAP_LIST, &objects::config_map()));
         let all: Vec<usize> = (0..self.size.nodes).collect();
-        self.each(&all, |node| drop(self.api.create(NODE_LIST, &objects::node(node))));
+        self.each("nodes are made", &all, |node| drop(self.api.create(NODE_LIST, &objects::node(node))));
         let nodes = Nodes::start(self.cluster, &self.driver, self.size.nodes);
         self.progress.wait(
             "agents have reported the driver",
             self.size.nodes,
             || nodes.log_end(),
-            || {
-                let reported = self.api.get("/apis/storage.k8s.io/v1/csinodes");
-                let reported = reported["items"].as_array().expect("a list").iter();
-                reported
-                    .filter(|node| node["spec"]["drivers"].as_array().is_some_and(|drivers| !drivers.is_empty()))
-                    .count()
-            },
+            || self.counts.nodes_with_driver(),
         );
         nodes
     }
@@ -183,10 +196,10 @@ provisioner: {DRIVER}
     fn make_claims(&self, leader: &Replica) {
         let all = self.size.all_volumes();
         let claims: Vec<usize> = (0..all).collect();
-        self.each(&claims, |claim| drop(self.api.create(CLAIM_LIST, &objects::claim(claim))));
+        self.each("claims are made", &claims, |claim| drop(self.api.create(CLAIM_LIST, &objects::claim(claim))));
         let known = || leader.log_end();
         self.progress.wait("volumes are made", all, known, || self.driver.account().volumes());
-        self.progress.wait("claims are bound", all, known, || self.count("pvc", "{.status.phase}", "Bound"));
+        self.progress.wait("claims are bound", all, known, || self.counts.bound());
     }
 
     /// Makes pods one after another. Returns for each the milliseconds until its node's
@@ -222,7 +235,8 @@ provisioner: {DRIVER}
         }
         let known = || format!("{}\n{}\n{}", leader.log_end(), nodes.log_end(), nodes.unmounted());
         let volumes = u32::try_from(size.volumes + OTHER_VOLUMES).expect("it is small");
-        self.progress.wait("pods are mounted", size.all_pods(), known, || nodes.mounted(&wanted, volumes));
+        let mut placement = Placement::new(nodes, &wanted, volumes);
+        self.progress.wait("pods are mounted", size.all_pods(), known, || placement.count());
         self.progress.wait("nodes have their volumes attached", size.nodes, known, || {
             let account = self.driver.account();
             let has_all = |(node, pods): &(usize, &BTreeSet<String>)| {
@@ -231,11 +245,9 @@ provisioner: {DRIVER}
             wanted.iter().enumerate().filter(has_all).count()
         });
         let all = size.all_volumes();
-        self.progress.wait("attachments are reported", all, known, || {
-            self.count("volumeattachments", "{.status.attached}", "true")
-        });
-        self.progress.wait("attached volumes are listed", all, known, || self.listed("volumesAttached"));
-        self.progress.wait("volumes in use are listed", all, known, || self.listed("volumesInUse"));
+        self.progress.wait("attachments are reported", all, known, || self.counts.attached());
+        self.progress.wait("attached volumes are listed", all, known, || self.counts.listed());
+        self.progress.wait("volumes in use are listed", all, known, || self.counts.in_use());
     }
 
     fn delete_all(&self, nodes: &Nodes, leader: &Replica) {
@@ -243,38 +255,34 @@ provisioner: {DRIVER}
         let known = || format!("{}\n{}\n{}", leader.log_end(), nodes.log_end(), nodes.unmounted());
         // One by one: the API server gives a request for all of them a minute.
         let pods: Vec<usize> = (0..self.size.all_pods()).collect();
-        self.each(&pods, |pod| self.api.delete(&format!("{POD_LIST}/{}", pod_name(pod, generation(pod)))));
+        self.each("pods are deleted", &pods, |pod| {
+            self.api.delete(&format!("{POD_LIST}/{}", pod_name(pod, generation(pod))));
+        });
         let claims: Vec<usize> = (0..all).collect();
-        self.each(&claims, |claim| self.api.delete(&format!("{CLAIM_LIST}/claim-{claim}")));
+        self.each("claims are deleted", &claims, |claim| self.api.delete(&format!("{CLAIM_LIST}/claim-{claim}")));
         self.progress.wait("volumes are gone", all, known, || all - self.driver.account().volumes());
         self.progress.wait("kernels have no mount of a pod, leftovers", 0, known, || nodes.leftovers().len());
-        self.progress.wait("objects are gone, left", 0, known, || {
-            let objects = self.cluster.kubectl(&["get", "pv,volumeattachments,pvc", "-o", "name"]);
-            objects.lines().count() + self.listed("volumesAttached") + self.listed("volumesInUse")
-        });
+        self.progress.wait("objects are gone, left", 0, known, || self.counts.left());
     }
 
-    /// How many entries all nodes have in this field of their status.
-    fn listed(&self, field: &str) -> usize {
-        let nodes = self.api.get(NODE_LIST);
-        let nodes = nodes["items"].as_array().expect("a list").iter();
-        nodes.map(|node| node["status"][field].as_array().map_or(0, Vec::len)).sum()
-    }
-
-    /// How many objects of a kind have this value.
-    fn count(&self, kind: &str, field: &str, value: &str) -> usize {
-        let of = format!("jsonpath={{range .items[*]}}{field}{{\"\\n\"}}{{end}}");
-        self.cluster.kubectl(&["get", kind, "-o", &of]).lines().filter(|line| *line == value).count()
-    }
-
-    /// Does it for each, several at once.
-    fn each(&self, all: &[usize], work: impl Fn(usize) + Sync) {
+    /// Does it for each, several at once. Unwinds at a signal.
+    fn each(&self, what: &str, all: &[usize], work: impl Fn(usize) + Sync) {
+        let done = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for part in 0..CLIENTS {
-                let work = &work;
-                scope.spawn(move || all.iter().skip(part).step_by(CLIENTS).for_each(|one| work(*one)));
+                let (work, done) = (&work, &done);
+                scope.spawn(move || {
+                    for one in all.iter().skip(part).step_by(CLIENTS) {
+                        if interruption::is_interrupted() {
+                            return;
+                        }
+                        work(*one);
+                        self.progress.note(what, done.fetch_add(1, Ordering::Relaxed) + 1, all.len());
+                    }
+                });
             }
         });
+        interruption::check();
     }
 
     /// The memory of agents, and of daemons with their kernels: what this process has more than

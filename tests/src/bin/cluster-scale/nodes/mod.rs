@@ -4,9 +4,9 @@
 mod agent;
 mod daemon;
 mod inotify;
+mod placement;
 mod storage;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,14 +16,16 @@ use volhost_node::event_loop::requests::PodSelector;
 use volhost_testing_kernel::InMemoryKernel;
 use volhost_tests::artifacts;
 use volhost_tests::cluster::Cluster;
-use volhost_tests::wait::{TIMEOUT, eventually};
+use volhost_tests::wait::TIMEOUT;
 
 use crate::driver::ScaleDriver;
+use crate::interruption::{self, eventually};
 use crate::objects::node_name;
 use crate::process::Memory;
 use agent::Agent;
 use daemon::{Daemon, Places, leftovers};
 use inotify::InotifyInstances;
+pub(crate) use placement::Placement;
 use storage::NodeStorage;
 
 /// The plugins that pods' volumes need.
@@ -93,6 +95,7 @@ impl Nodes {
 
     fn start_daemons(&mut self, which: &[usize]) {
         for some in which.chunks(TOGETHER) {
+            interruption::check();
             let starting = some.iter().map(|node| {
                 let SimulatedNode { name, kernel, places, .. } = &self.nodes[*node];
                 Daemon::start(name.clone(), kernel.clone(), places.clone())
@@ -139,7 +142,13 @@ impl Nodes {
 
     /// The pods that daemons have, node by node.
     fn pods(&self) -> Vec<Vec<PodView>> {
-        let handles: Vec<_> = self.nodes.iter().filter_map(|node| node.daemon.as_ref().map(Daemon::handle)).collect();
+        self.pods_of(&(0..self.nodes.len()).collect::<Vec<_>>())
+    }
+
+    /// The pods that the daemons of these nodes have, in the same order.
+    fn pods_of(&self, which: &[usize]) -> Vec<Vec<PodView>> {
+        let daemons = which.iter().filter_map(|node| self.nodes[*node].daemon.as_ref());
+        let handles: Vec<_> = daemons.map(Daemon::handle).collect();
         let asking = handles.into_iter().map(|handle| async move { handle.snapshot().await.expect("it answers").pods });
         self.all(asking)
     }
@@ -148,18 +157,6 @@ impl Nodes {
     fn all<T: Send + 'static>(&self, work: impl Iterator<Item = impl Future<Output = T> + Send + 'static>) -> Vec<T> {
         let begun: Vec<_> = work.map(|one| self.threads.spawn(one)).collect();
         begun.into_iter().map(|one| self.threads.block_on(one).expect("it ends well")).collect()
-    }
-
-    /// How many of these pods are mounted, node by node, with so many volumes each. Each other pod
-    /// that a daemon has counts against it.
-    pub(crate) fn mounted(&self, wanted: &[BTreeSet<String>], volumes: u32) -> usize {
-        let (mut mounted, mut others) = (0_usize, 0);
-        for (pods, wanted) in self.pods().iter().zip(wanted) {
-            let (here, elsewhere): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| wanted.contains(&pod.name));
-            mounted += here.into_iter().filter(|pod| is_mounted(pod, volumes)).count();
-            others += elsewhere.len();
-        }
-        mounted.saturating_sub(others)
     }
 
     /// The time from a pod's arrival at its daemon until all its volumes are mounted, of every pod.
