@@ -118,7 +118,28 @@ fn the_chart_of_the_controllers_makes_what_the_manifests_have() {
     for binding in both.values().filter(|object| object["subjects"].is_array()) {
         assert_eq!(binding["subjects"][0]["namespace"], "here");
     }
+    // In the namespaces of the manifests, and with the controllers of this release in its own.
+    let shares = |namespace: &str, more: &str| {
+        let set = format!("flowSchemas.enabled=true{more}");
+        objects(&helm(None, &["template", "a", &chart, "--namespace", namespace, "--set", &set]).unwrap())
+    };
+    let manifests = folder(&cluster, "flow-schemas");
+    let listed = "volhost-csi/volhost-csi-controller,volhost-attach-detach/volhost-attach-detach-controller,\
+                  volhost-plugins/volhost-plugin-controller";
+    assert_eq!(shares("a", &format!(",flowSchemas.controllers={{{listed}}}")), manifests);
+    let mut own = shares("here", ",attachDetach.enabled=true,plugins.enabled=true");
+    own.retain(|(kind, _), _| kind == "FlowSchema" || kind == "PriorityLevelConfiguration");
+    let text = serde_json::to_string(&manifests.into_values().collect::<Vec<_>>()).unwrap();
+    let moved = ["attach-detach", "plugins"]
+        .iter()
+        .fold(text, |text, name| text.replace(&format!("\"namespace\":\"volhost-{name}\""), "\"namespace\":\"here\""));
+    assert_eq!(Value::from(own.into_values().collect::<Vec<_>>()), serde_json::from_str::<Value>(&moved).unwrap());
+    // The API server refuses a schema without an account.
+    let agents = shares("a", ",flowSchemas.controllers=null");
+    let named = agents.keys().map(|(_, name)| name.as_str());
+    assert_eq!(named.collect::<Vec<_>>(), ["volhost-node-agents", "volhost-node-agents"]);
     for (set, words) in [
+        ("flowSchemas.nodeAgent=nameless", "at '/flowSchemas/nodeAgent'"),
         ("attachDetach.replica=3", "additional properties 'replica' not allowed"),
         ("plugins.metricsPort=0", "at '/plugins/metricsPort'"),
         ("attach-detach.enabled=true", "additional properties 'attach-detach' not allowed"),
