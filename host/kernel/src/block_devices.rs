@@ -124,7 +124,7 @@ pub trait BlockDevices {
 
     /// Keeps the device that is mapped at a name from going away and its number from being used
     /// again: a read-only loop device over the mapped node, which outlives the host. Pinned
-    /// already: that pin. Returns the pin. The mapping can't be detached before
+    /// already: that pin, which may be a kubelet's: a loop device over the mapping's path. Returns the pin. The mapping can't be detached before
     /// [`BlockDevices::unpin_device`], and what is on the device can't be mounted or formatted.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ pub trait BlockDevices {
     /// mounted as a file system; `Failed`.
     fn pin_device(&self, directory: &Directory, name: &OsStr) -> Result<BlockDevice>;
 
-    /// Takes the pin away. None there, or nothing mapped: done.
+    /// Takes the pin away, and a kubelet's too. None there, or nothing mapped: done.
     ///
     /// # Errors
     /// `Failed` (`Busy`) if a process has the pin open.

@@ -16,6 +16,7 @@ use super::loop_table::{Loop, attached, connect, loop_over_device, note, open_ba
 use super::stat::{StatxAnswer, look, look_closer};
 use super::walk::{PLACE, open_beneath};
 use crate::block_devices::{BlockDevice, BlockDevices};
+use crate::driver_mounts::DriverMounts;
 use crate::error::{DeviceError, KernelError, Result};
 use crate::handle::{Directory, MountSource, SourceKind};
 use crate::kernel::Kernel;
@@ -106,7 +107,7 @@ impl BlockDevices for LinuxKernel {
         let Some((node, seen)) = self.mapped_node(directory, name)? else {
             return Err(KernelError::Device(DeviceError::NotMapped { path: text(&shown) }));
         };
-        if let Some(pin) = self.pin_of(&seen, &text(&shown))? {
+        if let Some(pin) = self.pins_of(&seen, directory, name)?.into_iter().next() {
             return Ok(pin.device);
         }
         let copy = node.try_clone().map_err(|error| super::lost_handle(&shown, &error))?;
@@ -129,10 +130,7 @@ impl BlockDevices for LinuxKernel {
             return Ok(());
         };
         drop(node);
-        match self.pin_of(&seen, &shown)? {
-            Some(pin) => release(&pin, &shown),
-            None => Ok(()),
-        }
+        self.pins_of(&seen, directory, name)?.iter().try_for_each(|pin| release(pin, &shown))
     }
 }
 
@@ -170,9 +168,17 @@ impl LinuxKernel {
         Ok(Some((node, seen)))
     }
 
-    /// The pin of the device that is mapped by this mount.
-    fn pin_of(&self, mapped: &StatxAnswer, shown: &str) -> Result<Option<Loop>> {
+    /// The pins of the device that is mapped by this mount at this path: the host's, and a
+    /// kubelet's in a root folder that was adopted. The kubelet knows its own by the path of the
+    /// file, and so would find the host's.
+    fn pins_of(&self, mapped: &StatxAnswer, directory: &Directory, name: &OsStr) -> Result<Vec<Loop>> {
         let wanted = pin_note(mapped);
-        Ok(attached(shown)?.into_iter().find(|one| one.status.note == wanted && one.is_whole(mapped)))
+        // A folder that cannot be reached by its path has no pin of the kubelet's.
+        let path = self.absolute_path(directory).ok().map(|folder| folder.join(name));
+        let mut pins = attached(&text(&label(&directory.label, name)))?;
+        pins.retain(|one| {
+            one.is_whole(mapped) && (one.status.note == wanted || (path.is_some() && one.backing_path() == path))
+        });
+        Ok(pins)
     }
 }

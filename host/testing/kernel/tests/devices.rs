@@ -320,6 +320,28 @@ fn what_a_dead_host_left_is_found_by_the_next() {
     });
 }
 
+/// As the kubelet pins a device that it maps: by a loop device over the mapping's path.
+#[test]
+fn a_kubelets_pin_is_a_pin_and_is_taken_away() {
+    real(|world| {
+        let house = House::new(world);
+        let (_image, device) = house.disk("disk", 4 * MIB);
+        house.kernel.map_device(&device, &house.root, name("block")).unwrap();
+        let mapping = house.at("block");
+        let pinned = std::process::Command::new("losetup").args(["-f", "--show"]).arg(&mapping).output().unwrap();
+        assert!(pinned.status.success(), "{}", String::from_utf8_lossy(&pinned.stderr));
+        let path = String::from_utf8(pinned.stdout).unwrap();
+        let pin = house.kernel.pin_device(&house.root, name("block")).unwrap();
+        assert_eq!(pin.path(), std::path::Path::new(path.trim()), "it is pinned already");
+        // A loop device that another program has over the device itself is none of it.
+        let other = std::process::Command::new("losetup").args(["-f", "--show"]).arg(device.path()).output().unwrap();
+        let other = String::from_utf8(other.stdout).unwrap();
+        house.kernel.unpin_device(&house.root, name("block")).unwrap();
+        house.kernel.detach(&house.root, name("block"), Detach::Normal).unwrap();
+        tool("losetup", &["-d", other.trim()]);
+    });
+}
+
 #[test]
 fn a_strangers_loop_device_that_would_go_with_its_user_stays() {
     real(|world| {
