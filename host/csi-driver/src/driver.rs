@@ -247,10 +247,10 @@ impl ServedPlugin {
 
     /// Creates a call about a volume.
     pub(crate) fn call(&self, volume_id: &str) -> Call {
-        Call::new(Arc::clone(&self.environment), self.plugin_time).with_device_places(DevicePlaces {
-            root: Arc::clone(&self.state),
-            folder: Path::new(DEVICES).join(name_of(volume_id)),
-        })
+        Call::new(Arc::clone(&self.environment), self.plugin_time).with_device_places(DevicePlaces::in_folder(
+            Arc::clone(&self.state),
+            Path::new(DEVICES).join(name_of(volume_id)),
+        ))
     }
 
     /// Creates a call about a volume whose request brought secrets.

@@ -6,13 +6,19 @@
 //! pods/UID/volumes/kubernetes.io~csi/NAME/vol_data.json  which volume that is
 //! plugins/kubernetes.io/csi/DRIVER/SHA256/globalmount    the staging mount
 //! plugins/kubernetes.io/csi/DRIVER/SHA256/vol_data.json  which volume that is
+//!
+//! pods/UID/volumeDevices/kubernetes.io~csi/NAME               a pod's link to the device
+//! plugins/kubernetes.io/csi/volumeDevices/staging/NAME        where the driver stages the device
+//! plugins/kubernetes.io/csi/volumeDevices/publish/NAME/UID    where it publishes the device for a pod
+//! plugins/kubernetes.io/csi/volumeDevices/NAME/dev/UID        the device, bound for a pod
+//! plugins/kubernetes.io/csi/volumeDevices/NAME/data/vol_data.json   which volume that is
 //! ```
 //!
 //! The layout belongs to the plugin's name, as it does for the kubelet, and the plugin declares
 //! nothing: recovery reads these folders before any plugin is loaded, and a volume is unmounted
 //! although its plugin is gone.
 
-use crate::names::PluginName;
+use crate::names::{PluginName, SpecName};
 
 /// The plugin whose volumes have this layout.
 pub const PLUGIN: &str = "kubernetes.io/csi";
@@ -20,6 +26,20 @@ pub const PLUGIN: &str = "kubernetes.io/csi";
 pub const MOUNT: &str = "mount";
 /// The file that names the volume, beside its mount.
 pub const VOLUME_DATA: &str = "vol_data.json";
+/// The folder of the places where drivers stage devices, beside the volumes' own folders.
+pub const STAGED_DEVICES: &str = "staging";
+/// The folder of the places where drivers publish devices for pods.
+pub const PUBLISHED_DEVICES: &str = "publish";
+/// The folder, in a volume's own, of its device as it is bound for pods.
+pub const BOUND_DEVICES: &str = "dev";
+/// The folder, in a volume's own, of [`VOLUME_DATA`].
+pub const DEVICE_DATA: &str = "data";
+/// The plugin's name for the device place where the driver stages.
+pub const STAGING_PLACE: &str = "staging";
+/// What begins the plugin's names for the device places of pods; a pod's uid follows.
+pub const POD_PLACE: &str = "pod-";
+/// Begins an escaped character in a folder's name that volhost makes of a volume's name.
+const ESCAPE: char = '~';
 /// The separator of driver and handle in a volume's name.
 const BETWEEN: char = '^';
 
@@ -43,6 +63,14 @@ pub fn volume_name(driver: &str, handle: &str) -> String {
     format!("{driver}{BETWEEN}{handle}")
 }
 
+/// Returns whether a device can be in a folder of this name. The kubelet uses the
+/// PersistentVolume's name for any; two of these are its own folders, and a name with an escape is
+/// one of volhost's.
+pub fn can_name_device(name: &SpecName) -> bool {
+    let name = name.as_str();
+    name != STAGED_DEVICES && name != PUBLISHED_DEVICES && !name.contains(ESCAPE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,5 +85,12 @@ mod tests {
             assert_eq!(driver_and_handle(&csi, name), None, "{name}");
         }
         assert_eq!(driver_and_handle(&other, "a^b"), None);
+    }
+
+    #[test]
+    fn a_device_has_a_folder_of_its_own() {
+        for (name, can) in [("pv-1", true), ("dev", true), ("staging", false), ("publish", false), ("a~5Eb", false)] {
+            assert_eq!(can_name_device(&SpecName::new(name).unwrap()), can, "{name}");
+        }
     }
 }

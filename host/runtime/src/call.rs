@@ -1,7 +1,8 @@
 //! One call of a plugin: who watches it, what bounds it, and what it is about beside its arguments.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -255,13 +256,34 @@ impl Call {
     }
 }
 
-/// The folder of a volume in which an external driver stages devices and makes them appear.
+/// The places of a volume at which an external driver stages devices and makes them appear.
 #[derive(Debug, Clone)]
 pub struct DevicePlaces {
     /// The host's root folder.
     pub root: Arc<Directory>,
-    /// The folder, below the root; made when it is needed.
+    /// The folder of the places, below the root; made when it is needed.
     pub folder: PathBuf,
+    /// What begins the plugin's names for the places in the folder. The rest is the place's name
+    /// there. Empty: the plugin's names are theirs.
+    pub prefix: &'static str,
+    /// The places that are not in the folder, by the plugin's names: paths below the root.
+    pub others: BTreeMap<&'static str, PathBuf>,
+}
+
+impl DevicePlaces {
+    /// Creates places that are all in one folder below the root, under the plugin's names for them.
+    pub fn in_folder(root: Arc<Directory>, folder: PathBuf) -> Self {
+        Self { root, folder, prefix: "", others: BTreeMap::new() }
+    }
+
+    /// Returns the folder below the root and the name in it of a place; none if the volume has no
+    /// place that the plugin can call so.
+    pub fn at<'a>(&'a self, name: &'a str) -> Option<(&'a Path, &'a OsStr)> {
+        match self.others.get(name) {
+            Some(path) => Some((path.parent()?, path.file_name()?)),
+            None => Some((&self.folder, OsStr::new(name.strip_prefix(self.prefix)?))),
+        }
+    }
 }
 
 /// The settings of a StorageClass for a call that makes, grows or deletes a volume.

@@ -133,7 +133,9 @@ impl Environment {
         &self.objects
     }
 
-    pub(crate) fn node(&self) -> &NodeFacts {
+    /// Returns what calls know about the node.
+    #[must_use]
+    pub fn node(&self) -> &NodeFacts {
         &self.node
     }
 

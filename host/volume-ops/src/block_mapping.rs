@@ -3,7 +3,6 @@
 //! pod's folder.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracing::warn;
@@ -14,6 +13,7 @@ use volhost_model::{Failure, FailureClass, Pod, VolumeSpec};
 use volhost_runtime::{Attachment, Call, Capability, Plugin};
 
 use super::attaching::check_not_in_use;
+use super::device_folders::DeviceFolders;
 use super::device_records::DeviceRecords;
 use super::failures::{kernel_failure, step_failure};
 use super::findings::Findings;
@@ -57,8 +57,11 @@ impl BlockMapping {
         (pod, spec): (&Arc<Pod>, &Arc<VolumeSpec>),
         found: &mut Findings,
     ) -> Result<(), Failure> {
-        let call = &self.with_device_places(operation, call).with_attachment(attached);
-        let device = self.stage(operation, call, plugin, attached, spec, found)?;
+        const BEGIN: &str = "MapVolume.MakeFolders";
+        let folders = DeviceFolders::begin(&self.folders, VolumeRef::of(operation), &call.environment().node().name)
+            .map_err(|error| kernel_failure(BEGIN, FailureClass::Transient, &error))?;
+        let call = &call.clone().with_device_places(folders.places()).with_attachment(attached);
+        let device = self.stage(operation, call, plugin, attached, (spec, &folders), found)?;
         let outcome = Steps::new(self.kernel(), plugin, call).map_device(spec, pod, device.as_ref());
         self.plugins.note(operation, call, outcome.as_ref().err());
         let device = outcome
@@ -74,7 +77,7 @@ impl BlockMapping {
         call: &Call,
         plugin: &Arc<Plugin>,
         attached: Option<&Attachment>,
-        spec: &Arc<VolumeSpec>,
+        (spec, folders): (&Arc<VolumeSpec>, &DeviceFolders<'_>),
         found: &mut Findings,
     ) -> Result<Option<Arc<BlockDevice>>, Failure> {
         const STEP: &str = "MapVolume.SetUpDevice";
@@ -86,14 +89,16 @@ impl BlockMapping {
         let outcome = Steps::new(self.kernel(), plugin, call).stage_device(spec, attached);
         self.plugins.note(operation, call, outcome.as_ref().err());
         let device = outcome.map_err(|error| {
-            if before.as_ref().is_some_and(|record| record.stageable) {
+            if folders.may_be_staged() || before.as_ref().is_some_and(|record| record.stageable) {
                 found.device = after_restage(error.class());
                 return Failure::new(error.class(), STEP, error.message());
             }
             // What is left at the places of a driver may be its device, whatever the plugin says.
-            let class = if self.has_driver_places(operation) { FailureClass::Uncertain } else { error.class() };
+            let is_left = folders.has_driver_places() || folders.clear_driver_places().is_err();
+            let class = if is_left { FailureClass::Uncertain } else { error.class() };
             found.device = after_stage(class);
             if class != FailureClass::Uncertain {
+                folders.forget();
                 self.device_records.restore(operation, before.as_ref());
             }
             Failure::new(class, STEP, error.message())
@@ -118,8 +123,7 @@ impl BlockMapping {
             Err(_) if self.folders.is_absent(&link) => make_link()?,
             outcome => outcome?,
         }
-        let folder = layout::map_folder(&operation.plugin, &operation.volume);
-        let maps = self.folders.make_volume_folder(&folder)?;
+        let maps = self.folders.device(VolumeRef::of(operation)).make_maps()?;
         let name = OsStr::new(pod.as_str());
         self.kernel().map_device(device, &maps, name)?;
         self.kernel().pin_device(&maps, name)?;
@@ -134,14 +138,14 @@ impl BlockMapping {
         };
         let failed = |error: KernelError| kernel_failure(STEP, FailureClass::Uncertain, &error);
         let name = OsStr::new(pod.as_str());
-        let folder = layout::map_folder(&operation.plugin, &operation.volume);
-        if let Some(maps) = self.folders.open(&folder).map_err(failed)? {
+        let folders = self.folders.device(VolumeRef::of(operation));
+        if let Some(maps) = folders.maps().map_err(failed)? {
             self.kernel().unpin_device(&maps, name).map_err(failed)?;
             self.kernel().detach(&maps, name, Detach::Normal).map_err(failed)?;
         }
         if let Some(plugin) = self.mapper(self.plugins.to_unpublish(operation, pod)) {
             let volume = layout::volume_name(&operation.plugin, &operation.volume);
-            let call = &self.with_device_places(operation, call);
+            let call = &call.clone().with_device_places(folders.places());
             let outcome = Steps::new(self.kernel(), &plugin, call).unmap_device(volume, pod);
             self.plugins.note_step(operation, call, &outcome);
             outcome.map_err(|error| step_failure("UnmapVolume.UnmapPodDevice", &error))?;
@@ -165,8 +169,8 @@ impl BlockMapping {
     ) -> Result<(), Failure> {
         const STEP: &str = "UnmapDevice.TearDownDevice";
         let failed = |error: KernelError| kernel_failure("UnmapDevice", FailureClass::Uncertain, &error);
-        let folder = layout::map_folder(&operation.plugin, &operation.volume);
-        if let Some(maps) = self.folders.open(&folder).map_err(failed)? {
+        let folders = self.folders.device(VolumeRef::of(operation));
+        if let Some(maps) = folders.maps().map_err(failed)? {
             let pods: Vec<String> = self
                 .kernel()
                 .names(&maps)
@@ -185,16 +189,16 @@ impl BlockMapping {
         let record = self.device_records.read(operation);
         if let Some(plugin) = self.mapper(self.plugins.to_unstage(operation)) {
             let name = layout::volume_name(&operation.plugin, &operation.volume);
-            let call = &self.with_device_places(operation, call);
+            let call = &call.clone().with_device_places(folders.places());
             let outcome = Steps::new(self.kernel(), &plugin, call).unstage_device(name);
             self.plugins.note_step(operation, call, &outcome);
             outcome.map_err(|error| step_failure(STEP, &error))?;
         }
-        self.clear_driver_places(operation).map_err(failed)?;
+        folders.clear_driver_places().map_err(failed)?;
         if let Some(path) = record.and_then(|record| record.device) {
             check_not_in_use(self.kernel(), "UnmapDevice.CheckDevice", &path)?;
         }
-        self.forget(&folder);
+        folders.forget();
         staging.unstaged(operation);
         Ok(())
     }
@@ -205,39 +209,6 @@ impl BlockMapping {
 
     /// Creates a call about the operation's device, in which an external driver may have a part.
     pub(super) fn with_device_places(&self, operation: &Operation, call: &Call) -> Call {
-        call.clone().with_device_places(self.folders.device_places(VolumeRef::of(operation)))
-    }
-
-    /// Returns whether anything but an empty folder is at the places that an external driver was
-    /// given for the device.
-    fn has_driver_places(&self, operation: &Operation) -> bool {
-        let folder = layout::driver_folder(&operation.plugin, &operation.volume);
-        let names = self.folders.open(&folder).and_then(|places| match places {
-            Some(places) => Ok(self.kernel().names(&places)?.into_iter().map(|name| folder.join(name)).collect()),
-            None => Ok(Vec::new()),
-        });
-        let is_empty = |place: &PathBuf| {
-            let inside = self.kernel().walk(self.folders.root(), place).and_then(|place| self.kernel().names(&place));
-            inside.is_ok_and(|names| names.is_empty())
-        };
-        names.map_or(true, |places: Vec<_>| !places.iter().all(is_empty))
-    }
-
-    /// Removes what an external driver left at the places that it was given for the device. Data
-    /// stays, and is an error.
-    fn clear_driver_places(&self, operation: &Operation) -> Result<(), KernelError> {
-        let folder = layout::driver_folder(&operation.plugin, &operation.volume);
-        let Some(places) = self.folders.open(&folder)? else { return Ok(()) };
-        for name in self.kernel().names(&places)? {
-            self.kernel().clear_place(&places, &name)?;
-        }
-        self.forget(&folder);
-        Ok(())
-    }
-
-    fn forget(&self, folder: &Path) {
-        if let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) {
-            self.folders.forget_volume_folder(parent, name);
-        }
+        call.clone().with_device_places(self.folders.device(VolumeRef::of(operation)).places())
     }
 }

@@ -7,7 +7,7 @@
 //! ROOT/pods/UID/plugins/vendor~plugin/NAME           what a volume keeps besides what the pod sees: an overlay's upper folder
 //! ROOT/plugins/vendor/plugin/mounts/VOLUME/globalmount   the staging mount of a volume; of a CSI driver's volume, see [`volhost_model::csi_layout`]
 //! ROOT/plugins/vendor/plugin/volumeDevices/VOLUME/UID    a volume's device, bound for a pod, and pinned
-//! ROOT/plugins/vendor/plugin/driverDevices/VOLUME/NAME   where an external driver stages a volume's device
+//! ROOT/plugins/vendor/plugin/driverDevices/VOLUME/NAME   where an external driver stages a volume's device; of both for a CSI driver's volume, see there
 //! ROOT/provisioned/                                  what is known of volumes that were made for claims; outlives the machine
 //! ROOT/pods-by-request                               exists while pods are kept that were added by request
 //! ROOT/bindings.json                                 which claims keep volumes that they have outgrown; outlives the machine
@@ -121,15 +121,62 @@ fn own_mount_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf {
     Path::new(PLUGINS).join(plugin.as_str()).join(MOUNTS).join(volume_folder(plugin, volume))
 }
 
-/// Returns the folder of a volume's devices for pods, below the root.
-pub fn map_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf {
-    Path::new(PLUGINS).join(plugin.as_str()).join(VOLUME_DEVICES).join(volume_folder(plugin, volume))
+/// Where the device of one volume is. All paths are below the root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DevicePaths {
+    /// The folder in which the device is bound for pods, under their uids.
+    pub maps: PathBuf,
+    /// The folder of the places of an external driver.
+    pub driver: PathBuf,
+    /// The further paths of a device that is where the kubelet has it.
+    pub kubelet: Option<KubeletPaths>,
 }
 
-/// Returns the folder of the places where an external driver stages a volume's device, below the
-/// root.
-pub fn driver_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf {
-    Path::new(PLUGINS).join(plugin.as_str()).join(DRIVER_DEVICES).join(volume_folder(plugin, volume))
+/// The paths that a device has where the kubelet has it: see [`csi_layout`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KubeletPaths {
+    /// Where the driver stages the device.
+    pub staging: PathBuf,
+    /// The folder of the file that names the volume.
+    pub data: PathBuf,
+}
+
+impl DevicePaths {
+    /// Returns the paths of a volume's device.
+    pub fn new(plugin: &PluginName, volume: &UniqueVolumeName) -> Self {
+        let (of_plugin, folder) = (Path::new(PLUGINS).join(plugin.as_str()), volume_folder(plugin, volume));
+        Self {
+            maps: of_plugin.join(VOLUME_DEVICES).join(&folder),
+            driver: of_plugin.join(DRIVER_DEVICES).join(folder),
+            kubelet: None,
+        }
+    }
+
+    /// Returns the paths of a CSI driver's device that has this name in the kubelet's folders.
+    pub fn of_kubelet(name: &SpecName) -> Self {
+        let (all, name) = (kubelet_devices(), name.as_str());
+        Self {
+            maps: all.join(name).join(csi_layout::BOUND_DEVICES),
+            driver: all.join(csi_layout::PUBLISHED_DEVICES).join(name),
+            kubelet: Some(KubeletPaths {
+                staging: all.join(csi_layout::STAGED_DEVICES).join(name),
+                data: all.join(name).join(csi_layout::DEVICE_DATA),
+            }),
+        }
+    }
+}
+
+/// Returns the folder in which the kubelet has the devices of CSI drivers' volumes, below the root.
+pub fn kubelet_devices() -> PathBuf {
+    [PLUGINS, csi_layout::PLUGIN, VOLUME_DEVICES].iter().collect()
+}
+
+/// Returns whether a folder of a plugin's devices is in the kubelet's layout, and not named by
+/// [`volume_folder`]. The name of a PersistentVolume has no escape, and that of a CSI driver's
+/// volume always has one.
+pub fn is_kubelet_device(plugin: &PluginName, folder: &Path) -> bool {
+    let has_escape = folder.file_name().is_some_and(|name| name.to_string_lossy().contains(ESCAPE));
+    csi_layout::mount_in_folder(plugin).is_some() && !has_escape
 }
 
 /// Returns the folder with the note that a plugin keeps about a staged volume: its parent, below
@@ -235,6 +282,23 @@ mod tests {
         assert_eq!(earlier_mount_folder(&plugin, &volume), Some(PathBuf::from(earlier)));
         let inline = UniqueVolumeName::shared(&plugin, "uid/data").unwrap();
         assert_eq!(earlier_mount_folder(&plugin, &inline), None);
+    }
+
+    #[test]
+    fn a_csi_drivers_device_is_where_the_kubelet_has_it() {
+        let paths = DevicePaths::of_kubelet(&SpecName::new("pv-1").unwrap());
+        let all = Path::new("plugins/kubernetes.io/csi/volumeDevices");
+        assert!(is_kubelet_device(&PluginName::new(csi_layout::PLUGIN).unwrap(), &all.join("pv-1")));
+        assert_eq!((paths.maps, paths.driver), (all.join("pv-1/dev"), all.join("publish/pv-1")));
+        let kubelet = paths.kubelet.unwrap();
+        assert_eq!((kubelet.staging, kubelet.data), (all.join("staging/pv-1"), all.join("pv-1/data")));
+
+        let plugin = PluginName::new(csi_layout::PLUGIN).unwrap();
+        for handle in ["vol-1".to_owned(), "v".repeat(800)] {
+            let volume = UniqueVolumeName::shared(&plugin, &csi_layout::volume_name("a.test", &handle)).unwrap();
+            let own = DevicePaths::new(&plugin, &volume);
+            assert!(!is_kubelet_device(&plugin, &own.maps), "{own:?}");
+        }
     }
 
     #[test]

@@ -12,11 +12,12 @@
 //! | [`steps`] | one step of one volume: call the plugin, check the target |
 //! | [`places`], [`other_users`] | where a volume is staged and published, and who else uses it |
 //! | [`layout`], [`layout_version`], [`node_folders`] | the paths below the root folder, and their handles |
+//! | [`device_folders`], `device_names` | where volumes that are devices are |
 //! | [`volume_ops`] | executes one operation |
 //! | `attaching`, `other_node`, `staging`, `publishing`, `sub_paths`, `block_mapping`, `expansion` | the parts of operations |
 //! | `plugin_calls`, [`plugins`] | which plugin runs them |
 //! | `records`, `mount_records`, `pod_records`, `volume_records`, `device_record`, `device_records`, `record_cleanup`, `volume_sizes` | what is on disk besides the volumes |
-//! | [`recovery`], `recovered`, `recovery_devices`, [`orphans`] | what a restart finds |
+//! | [`recovery`], `recovered`, `recovery_devices`, `kubelet_devices`, [`orphans`] | what a restart finds |
 //! | [`volume_data`] | which volume a CSI driver's mount is, by the file beside it |
 //! | [`expected_mounts`], [`forced`] | mounts that should exist, that vanished, that are unmounted by force |
 //! | `attachment_metadata` | what controllers report about attached volumes |
@@ -30,6 +31,8 @@
 mod attaching;
 mod attachment_metadata;
 mod block_mapping;
+pub mod device_folders;
+mod device_names;
 mod device_record;
 mod device_records;
 pub mod events;
@@ -39,6 +42,7 @@ mod failures;
 mod findings;
 pub mod forced;
 mod kept_open;
+mod kubelet_devices;
 pub mod layout;
 pub mod layout_version;
 mod mount_records;

@@ -12,8 +12,10 @@ use volhost_core::Operation;
 use volhost_kernel::{Directory, Entry, ErrorKind, Kernel, KernelError, MountId, MountInfo};
 use volhost_model::csi_layout;
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
-use volhost_runtime::{DevicePlaces, FolderKind, NeededPlace, Place, PrivateFolder};
+use volhost_runtime::{FolderKind, NeededPlace, Place, PrivateFolder};
 
+use super::device_folders::DeviceFolders;
+use super::device_names::DeviceNames;
 use super::kept_open::KeptOpen;
 use super::layout;
 use super::other_users::{OtherUsers, PublishTargets};
@@ -81,12 +83,13 @@ pub struct NodeFolders {
     kernel: Arc<dyn Kernel>,
     root: Arc<Directory>,
     pods: Arc<KeptOpen<PodFolders>>,
+    devices: Arc<DeviceNames>,
 }
 
 impl NodeFolders {
     /// Creates the folders below `root`. Nothing is made on disk yet.
     pub fn new(kernel: Arc<dyn Kernel>, root: Arc<Directory>) -> Self {
-        Self { kernel, root, pods: Arc::default() }
+        Self { kernel, root, pods: Arc::default(), devices: Arc::default() }
     }
 
     /// Returns the kernel primitives.
@@ -504,18 +507,14 @@ impl NodeFolders {
         self.private(volume, pod, FolderKind::Apart).remove(self.kernel.as_ref())
     }
 
-    /// Returns the places where an external driver stages the volume's device.
-    pub fn device_places(&self, volume: VolumeRef<'_>) -> DevicePlaces {
-        let folder = layout::driver_folder(volume.plugin, volume.volume);
-        DevicePlaces { root: Arc::clone(&self.root), folder }
+    /// Returns where the volume's device is.
+    pub fn device<'a>(&'a self, volume: VolumeRef<'a>) -> DeviceFolders<'a> {
+        DeviceFolders::of(self, volume)
     }
 
-    /// Removes the folder of the [`device_places`](Self::device_places), if it is empty.
-    pub fn forget_device_places(&self, volume: VolumeRef<'_>) {
-        let folder = layout::driver_folder(volume.plugin, volume.volume);
-        if let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) {
-            self.forget_volume_folder(parent, name);
-        }
+    /// Returns the names of the devices that are in the kubelet's folders.
+    pub(super) fn device_names(&self) -> &DeviceNames {
+        &self.devices
     }
 
     fn other_users(&self, volume: VolumeRef<'_>, pod: &PodUid) -> Result<Option<Arc<OtherUsers>>, KernelError> {

@@ -15,7 +15,7 @@ use volhost_runtime::Place;
 use super::expected_mounts::{ExpectedMounts, VolumePlace};
 use super::layout;
 use super::mount_records::MountRecords;
-use super::node_folders::{NodeFolders, PublishFolder};
+use super::node_folders::{NodeFolders, PublishFolder, VolumeRef};
 use super::parallel;
 use super::pod_records::PodRecords;
 use super::record_cleanup::{self, FoundPod, FoundVolumes};
@@ -251,7 +251,9 @@ impl PodScan {
                     _ if private => None,
                     Some(Entry::Mount(_)) => Some(RecordedTarget::Mount),
                     Some(Entry::Folder) => Some(RecordedTarget::Folder),
-                    Some(Entry::Symlink) => self.mapped(pod, &plugin, record.as_ref().map(|record| &record.volume)),
+                    Some(Entry::Symlink) => {
+                        self.mapped(pod, &plugin, &spec_name, record.as_ref().map(|record| &record.volume))
+                    }
                     Some(_) | None => None,
                 };
                 let source = match (&record, mount_state, &target) {
@@ -322,9 +324,15 @@ impl PodScan {
     /// A link in a pod's folder is a device only while the device is mapped for the pod, and
     /// pinned. A crash in the middle of an unmap leaves it without its pin, which it gets again:
     /// the pod may still be desired.
-    fn mapped(&self, pod: &PodUid, plugin: &PluginName, record: Option<&RecordedVolume>) -> Option<RecordedTarget> {
-        let folder = layout::map_folder(plugin, &record?.unique_name);
-        let maps = self.folders.open(&folder).ok()??;
+    fn mapped(
+        &self,
+        pod: &PodUid,
+        plugin: &PluginName,
+        spec_name: &SpecName,
+        record: Option<&RecordedVolume>,
+    ) -> Option<RecordedTarget> {
+        let volume = VolumeRef { plugin, volume: &record?.unique_name, spec_name, is_staged: true };
+        let maps = self.folders.device(volume).maps().ok()??;
         let name = OsStr::new(pod.as_str());
         self.kernel().mapped_device(&maps, name).ok()??;
         self.kernel().pin_device(&maps, name).ok()?;

@@ -12,11 +12,13 @@ use volhost_kernel::{Directory, Entry, Kernel};
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::{VolumeSpec, csi_layout};
 
+use super::device_folders::is_at_own_paths;
 use super::device_record::DeviceRecord;
 use super::device_records::DeviceRecords;
 use super::expected_mounts::{ExpectedMounts, NodePlace};
+use super::kubelet_devices;
 use super::layout;
-use super::node_folders::NodeFolders;
+use super::node_folders::{NodeFolders, VolumeRef};
 use super::recovered::Recovery;
 use super::volume_data;
 
@@ -36,6 +38,8 @@ pub(super) struct FoundDevice {
     pub(super) stageable: bool,
     /// What the staging mount shows: the device, and which folder of it.
     source: Option<MountOrigin>,
+    /// The name of its device in the kubelet's folders, which is that in pods' folders.
+    device_name: Option<SpecName>,
     /// The pods it is mapped for.
     pods: BTreeSet<PodUid>,
 }
@@ -56,6 +60,9 @@ impl FoundDevices {
     ) -> Option<(&UniqueVolumeName, &FoundDevice)> {
         self.0.iter().filter(|(_, found)| found.plugin == *plugin).find(|(_, found)| match &found.spec {
             Some(spec) => spec.name == *spec_name,
+            None if found.device_name.is_some() => {
+                mapped_for.is_some() && found.device_name.as_ref() == Some(spec_name)
+            }
             None => {
                 source.is_some_and(|source| found.source.as_ref() == Some(source))
                     || mapped_for.is_some_and(|pod| found.pods.contains(pod))
@@ -73,7 +80,8 @@ impl FoundDevices {
         self.0
             .into_values()
             .filter_map(|found| {
-                let spec_name = found.spec.as_ref().map(|spec| spec.name.clone()).or_else(|| unknown.clone())?;
+                let named = found.spec.as_ref().map(|spec| spec.name.clone()).or(found.device_name);
+                let spec_name = named.or_else(|| unknown.clone())?;
                 Some(RecoveredDevice {
                     plugin: found.plugin,
                     unique_name: found.unique_name,
@@ -94,6 +102,7 @@ impl FoundDevices {
             attachable: record.attachable,
             stageable: record.stageable,
             source: None,
+            device_name: None,
             pods: BTreeSet::new(),
         };
         self.0.insert(record.unique_name, found);
@@ -109,6 +118,7 @@ impl FoundDevices {
             attachable: true,
             stageable: true,
             source: None,
+            device_name: None,
             pods: BTreeSet::new(),
         });
         found.stageable = true;
@@ -166,6 +176,7 @@ impl DeviceScan {
                 self.recover_driver_places(&plugin, &of_plugin.join(layout::DRIVER_DEVICES), &mut devices, found);
                 if csi_layout::mount_in_folder(&plugin).is_some() {
                     self.recover_of_drivers(&plugin, &of_plugin, &mut devices, found);
+                    self.recover_kubelet_devices(&plugin, &mut devices, found);
                 }
             }
         }
@@ -245,6 +256,9 @@ impl DeviceScan {
 
     fn recover_maps(&self, plugin: &PluginName, path: &Path, devices: &mut FoundDevices, found: &mut Recovery) {
         for (volume, path) in self.volumes_in(plugin, path, found) {
+            if layout::is_kubelet_device(plugin, &path) {
+                continue;
+            }
             match self.kernel().walk(self.folders.root(), &path).and_then(|folder| self.kernel().names(&folder)) {
                 Ok(names) if names.is_empty() && !devices.0.contains_key(&volume) => self.forget_empty(&path),
                 Ok(names) => {
@@ -253,6 +267,46 @@ impl DeviceScan {
                 }
                 Err(error) => found.problems.push((path.display().to_string(), error.to_string())),
             }
+        }
+    }
+
+    /// The devices of CSI drivers' volumes that are where the kubelet has them. A valid
+    /// `vol_data.json` decides which volume it is, and the record if there is none.
+    fn recover_kubelet_devices(&self, plugin: &PluginName, devices: &mut FoundDevices, found: &mut Recovery) {
+        let recorded = |devices: &FoundDevices, name: &SpecName| {
+            let mut all = devices.0.values().filter(|one| one.plugin == *plugin);
+            let found = all.find(|one| {
+                let is_it = one.spec.as_ref().is_some_and(|spec| spec.is_block() && spec.name == *name);
+                is_it && matches!(is_at_own_paths(&self.folders, plugin, &one.unique_name), Ok(false))
+            });
+            found.map(|one| one.unique_name.clone())
+        };
+        for device in kubelet_devices::find(&self.folders, plugin, &mut found.problems) {
+            let Some(volume) = device.volume.or_else(|| recorded(devices, &device.name)) else {
+                if device.is_empty {
+                    kubelet_devices::forget_unnamed(&self.folders, &device.name);
+                } else {
+                    let path = layout::kubelet_devices().join(device.name.as_str());
+                    let why = "no record and no vol_data.json names its volume; it stays until a pod uses that volume \
+                               again";
+                    found.problems.push((path.display().to_string(), why.to_owned()));
+                }
+                continue;
+            };
+            if !self.folders.device_names().take(&volume, &device.name) {
+                let path = layout::kubelet_devices().join(device.name.as_str());
+                let why = format!("{volume} has another folder, too; this one stays");
+                found.problems.push((path.display().to_string(), why));
+                continue;
+            }
+            if device.is_empty && devices.get(&volume).is_none_or(|known| !known.stageable) {
+                let volume = VolumeRef { plugin, volume: &volume, spec_name: &device.name, is_staged: true };
+                self.folders.device(volume).forget();
+                continue;
+            }
+            let found = devices.of_folder(plugin, volume);
+            found.pods.extend(device.pods);
+            found.device_name = Some(device.name);
         }
     }
 

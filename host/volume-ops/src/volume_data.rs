@@ -1,5 +1,5 @@
 //! `vol_data.json`: the file beside a CSI driver's mount that names the volume. The plugin writes it
-//! as its note; the kubelet writes the same keys.
+//! as its note; the kubelet writes the same keys. That of a device is the host's.
 //!
 //! Only recovery reads it, where there is no record: what another program wrote there counts as
 //! none, and is reported.
@@ -7,13 +7,18 @@
 use std::ffi::OsStr;
 
 use serde::Deserialize;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use thiserror::Error;
-use volhost_kernel::{Directory, Kernel, KernelError};
+use volhost_kernel::{Directory, Durability, Kernel, KernelError};
 use volhost_model::csi_layout::{self, VOLUME_DATA};
-use volhost_model::names::{PluginName, UniqueVolumeName};
+use volhost_model::names::{PluginName, SpecName, UniqueVolumeName};
+use volhost_model::text::lower_hex;
 
 /// The longest file, in bytes. A volume's handle has 900 at most, and no other field is longer.
 const MAX_BYTES: usize = 16 << 10;
+/// The mode of the file.
+const FILE_MODE: u32 = 0o600;
 /// The lifecycle of a volume that belongs to one pod.
 const EPHEMERAL: &str = "Ephemeral";
 
@@ -71,6 +76,29 @@ impl VolumeData {
         }
         UniqueVolumeName::shared(plugin, &name).map_err(|_| VolumeDataError::Name)
     }
+}
+
+/// Writes the file of a volume that is a device, at once and whole: its plugin has no target to keep
+/// a note with. The keys are those that the kubelet writes.
+///
+/// # Errors
+/// The kernel's.
+pub(super) fn write_of_device(
+    kernel: &dyn Kernel,
+    folder: &Directory,
+    (driver, handle): (&str, &str),
+    name: &SpecName,
+    node: &str,
+) -> Result<(), KernelError> {
+    let attachment = Sha256::new().chain_update(handle).chain_update(driver).chain_update(node).finalize();
+    let data = json!({
+        "specVolID": name.as_str(),
+        "volumeHandle": handle,
+        "driverName": driver,
+        "nodeName": node,
+        "attachmentID": format!("csi-{}", lower_hex(&attachment)),
+    });
+    kernel.write_atomic(folder, OsStr::new(VOLUME_DATA), data.to_string().as_bytes(), FILE_MODE, Durability::Process)
 }
 
 /// Returns the volume that the file in a folder names; none without a file, and for a volume that

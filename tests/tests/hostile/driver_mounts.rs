@@ -108,7 +108,7 @@ impl Host {
     }
 
     fn call(&self) -> Call {
-        let places = DevicePlaces { root: self.root.clone(), folder: "plugins/driven".into() };
+        let places = DevicePlaces::in_folder(self.root.clone(), "plugins/driven".into());
         self.call_without_places().with_device_places(places)
     }
 

@@ -35,7 +35,7 @@ impl TestNode {
             .with_attachment(self.attached_as().map(attached_as).as_ref());
         match lifecycle.filter(|lifecycle| lifecycle.spec.is_block()) {
             None => call,
-            Some(lifecycle) => call.with_device_places(self.folders.device_places(lifecycle.volume())),
+            Some(lifecycle) => call.with_device_places(self.folders.device(lifecycle.volume()).places()),
         }
     }
 

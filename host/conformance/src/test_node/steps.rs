@@ -187,7 +187,7 @@ impl TestNode {
     /// Removes the empty folders above the volume's places, as the daemon does.
     fn remove_empty_folders(&self, lifecycle: &Lifecycle, pod: &Pod) -> Verdict {
         self.folders.forget_staging(lifecycle.volume());
-        self.folders.forget_device_places(lifecycle.volume());
+        self.folders.device(lifecycle.volume()).forget();
         let forgotten = self.folders.forget_pod(&pod.uid);
         forgotten.map(drop).or_else(|error| fail("removed the pod's empty folders", "ok", error.to_string()))
     }

@@ -160,14 +160,21 @@ impl Host for State {
     fn device_places(&mut self) -> Result<Vec<String>, HostError> {
         let Some(places) = self.call.device_places().cloned() else { return Err(no_places()) };
         self.step("driver-mounts.device-places", |state| {
-            let folder = match state.kernel.walk(&places.root, &places.folder) {
-                Ok(folder) => folder,
-                Err(error) if error.kind() == volhost_kernel::ErrorKind::NotFound => return Ok(Vec::new()),
-                Err(error) => return Err(error.into()),
-            };
-            // Whatever is no text was not named by a plugin.
-            let mut names: Vec<String> =
-                state.kernel.names(&folder)?.into_iter().filter_map(|name| name.into_string().ok()).collect();
+            let kernel = &*state.kernel;
+            let mut names = Vec::new();
+            if let Some(folder) = open_if_there(kernel, &places.root, &places.folder)? {
+                // Whatever is no text was not named by a plugin.
+                let texts = kernel.names(&folder)?.into_iter().filter_map(|name| name.into_string().ok());
+                names.extend(texts.map(|name| format!("{}{name}", places.prefix)));
+            }
+            for (name, path) in &places.others {
+                let (Some(parent), Some(leaf)) = (path.parent(), path.file_name()) else { continue };
+                if let Some(parent) = open_if_there(kernel, &places.root, parent)?
+                    && kernel.entry(&parent, leaf)? != Entry::Absent
+                {
+                    names.push((*name).to_owned());
+                }
+            }
             names.sort();
             Ok(names)
         })
@@ -176,12 +183,25 @@ impl Host for State {
     fn prepare_device(&mut self, name: String, leaf: Leaf) -> Result<Resource<DevicePlace>, HostError> {
         let Some(places) = self.call.device_places().cloned() else { return Err(no_places()) };
         self.change("driver-mounts.prepare-device", |state| {
-            let parent = state.kernel.make_dirs(&places.root, &places.folder, FOLDER_MODE)?;
-            let place = Place { parent, name: name.into() };
+            let Some((folder, leaf_name)) = places.at(&name) else {
+                let text = format!("a device of this plugin has no place {name:?}");
+                return Err(HostError::Plugin(types::Error::Unsupported(text)));
+            };
+            let parent = state.kernel.make_dirs(&places.root, folder, FOLDER_MODE)?;
+            let place = Place { parent, name: leaf_name.to_owned() };
             make_ready(&*state.kernel, &place.parent, &place.name, leaf)?;
             let path = path_of(&*state.kernel, &place.parent, &place.name)?;
             Ok(state.push(DevicePlace { place, path })?)
         })
+    }
+}
+
+/// Opens a folder below the root; none if it does not exist.
+fn open_if_there(kernel: &dyn Kernel, root: &Directory, path: &Path) -> Result<Option<Directory>, HostError> {
+    match kernel.walk(root, path) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(error) if error.kind() == volhost_kernel::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

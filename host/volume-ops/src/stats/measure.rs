@@ -17,6 +17,7 @@ use volhost_runtime::{CallError, Capability, Measured, Place, Target};
 
 use super::MeteredVolume;
 use crate::layout;
+use crate::node_folders::VolumeRef;
 use crate::steps::Steps;
 use crate::volume_ops::VolumeOps;
 
@@ -110,8 +111,9 @@ fn look(volume_ops: &VolumeOps, volume: &MeteredVolume) -> Result<Option<TargetK
             _ => {}
         }
     }
-    let maps = volume_ops.folders().open(&layout::map_folder(&volume.plugin, &volume.volume))?;
-    let Some(maps) = maps else { return Ok(None) };
+    let (plugin, spec_name) = (&volume.plugin, &volume.spec_name);
+    let device = VolumeRef { plugin, volume: &volume.volume, spec_name, is_staged: true };
+    let Some(maps) = volume_ops.folders().device(device).maps()? else { return Ok(None) };
     let mapped = volume_ops.kernel().mapped_device(&maps, OsStr::new(volume.pod.as_str()))?;
     Ok(mapped.map(|_| TargetKind::Device))
 }

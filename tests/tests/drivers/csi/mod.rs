@@ -2,6 +2,7 @@
 //! Real processes, sockets and mounts.
 
 mod asked_once;
+mod device_layout;
 mod drivers_shown;
 mod faults;
 mod flapping;
@@ -164,17 +165,21 @@ fn a_device_is_published_for_each_pod_and_the_driver_learns_which() {
         node.wait_mounted(&format!("default/{name}"));
         let published = driver.last("NodePublishVolume");
         assert!(published.contains(&format!("\"csi.storage.k8s.io/pod.name\": \"{name}\"")), "{published}");
-        assert!(published.contains(&format!("pod-uid-{name}")), "{published}");
+        assert!(published.contains(&format!("/publish/pv/uid-{name}\"")), "{published}");
     }
     assert_eq!(driver.count("NodePublishVolume"), 2);
     node.manifest("pv.yaml", &volume("pv", "", "Block").replace("storage: 32Mi", "storage: 64Mi"));
     node.wait_event(&["FileSystemResizeSuccessful"]);
-    assert!(driver.last("NodeExpandVolume").contains("pod-uid-"), "{}", driver.last("NodeExpandVolume"));
+    assert!(driver.last("NodeExpandVolume").contains("/publish/pv/uid-"), "{}", driver.last("NodeExpandVolume"));
     node.kill();
     node.start();
     node.remove_manifest("a.yaml");
     node.wait_unmounted("default/a");
-    assert!(driver.last("NodeUnpublishVolume").contains("pod-uid-a"), "{}", driver.last("NodeUnpublishVolume"));
+    assert!(
+        driver.last("NodeUnpublishVolume").contains("/publish/pv/uid-a\""),
+        "{}",
+        driver.last("NodeUnpublishVolume")
+    );
     assert_eq!((driver.count("NodeUnpublishVolume"), driver.count("NodeUnstageVolume")), (1, 0));
     node.remove_manifest("b.yaml");
     node.wait_unmounted("default/b");
