@@ -12,7 +12,7 @@
 //!
 //! | module | its job |
 //! |---|---|
-//! | [`look`] | finds what is in the folder |
+//! | [`look`], `devices` | find what is in the folder |
 //! | [`found`] | one thing that was found, and what becomes of it |
 //! | [`adopt`] | removes the kubelet's marks, and records that the folder is volhost's |
 //! | [`claim`] | whose folder it is |
@@ -20,6 +20,7 @@
 
 pub mod adopt;
 pub mod claim;
+mod devices;
 pub mod found;
 pub mod look;
 

@@ -25,8 +25,9 @@ const SERVED: [&str; 9] = [
     "kubernetes.io/projected",
     "kubernetes.io/secret",
 ];
-const KEPT: &str = "volhost run keeps it for its pod, and removes it when the pod is gone";
-const NO_NAME: &str = "its name is not valid; the kubelet did not make it";
+pub(crate) const KEPT: &str = "volhost run keeps it for its pod, and removes it when the pod is gone";
+pub(crate) const UNSTAGED: &str = "volhost run unstages it when no pod has the volume";
+pub(crate) const NO_NAME: &str = "its name is not valid; the kubelet did not make it";
 
 /// Looks through a kubelet's root folder.
 ///
@@ -38,21 +39,22 @@ pub fn look(kernel: &dyn Kernel, root: &Directory) -> Result<Findings, KernelErr
     let mut found = Findings::default();
     looking.pods(&mut found);
     looking.staged(&mut found);
+    looking.staged_devices(&mut found);
     looking.other_mounts(&mut found);
     found.sort();
     Ok(found)
 }
 
-struct Looking<'a> {
+pub(crate) struct Looking<'a> {
     kernel: &'a dyn Kernel,
     root: &'a Directory,
-    mounts: Vec<MountInfo>,
+    pub(crate) mounts: Vec<MountInfo>,
 }
 
 impl Looking<'_> {
     /// Returns the names in a folder below the root, sorted; none if it does not exist. What cannot
     /// be read is added to the findings.
-    fn names(&self, path: &Path, found: &mut Findings) -> Vec<OsString> {
+    pub(crate) fn names(&self, path: &Path, found: &mut Findings) -> Vec<OsString> {
         match self.kernel.list(self.root, path) {
             Ok((_, mut names)) => {
                 names.sort();
@@ -148,7 +150,7 @@ impl Looking<'_> {
     }
 
     /// Reads the file that names the volume; the reason if it names none.
-    fn volume_data(&self, folder: &Path) -> Result<Option<VolumeData>, String> {
+    pub(crate) fn volume_data(&self, folder: &Path) -> Result<Option<VolumeData>, String> {
         let folder = self.kernel.walk(self.root, folder).map_err(|error| error.to_string())?;
         let Some(data) = VolumeData::read(self.kernel, &folder).map_err(|error| error.to_string())? else {
             return Ok(None);
@@ -156,14 +158,6 @@ impl Looking<'_> {
         let plugin = PluginName::new(csi_layout::PLUGIN).map_err(|error| error.to_string())?;
         data.unique_name(&plugin).map_err(|error| error.to_string())?;
         Ok(Some(data))
-    }
-
-    fn devices(&self, path: &Path, found: &mut Findings) {
-        for (plugin, name, path) in self.by_plugin(path, found) {
-            let why = "a block volume of the kubelet's is mapped by loop devices and links that volhost does not \
-                       know; delete its pod while the kubelet runs, then adopt";
-            found.add(path, format!("device {name} of {plugin}"), Fate::Blocks, why);
-        }
     }
 
     /// The kubelet marks each emptyDir that is finished, also those that it wraps around config maps
@@ -202,7 +196,7 @@ impl Looking<'_> {
     }
 
     /// Returns the volumes below `pods/UID/volumes`: plugin, name and path.
-    fn by_plugin(&self, path: &Path, found: &mut Findings) -> Vec<(PluginName, SpecName, PathBuf)> {
+    pub(crate) fn by_plugin(&self, path: &Path, found: &mut Findings) -> Vec<(PluginName, SpecName, PathBuf)> {
         let mut volumes = Vec::new();
         for plugin in self.names(path, found) {
             let of_plugin = path.join(&plugin);
@@ -235,8 +229,7 @@ impl Looking<'_> {
                 let what = format!("staged volume of driver {}: {mounted}", driver.to_string_lossy());
                 let why = match self.volume_data(&path) {
                     Ok(Some(data)) if is_at(&data, &path) => {
-                        let why = "volhost run unstages it when no pod has the volume";
-                        found.add(path, format!("{what}, {}", data.volume_handle), Fate::Adopt, why);
+                        found.add(path, format!("{what}, {}", data.volume_handle), Fate::Adopt, UNSTAGED);
                         continue;
                     }
                     Ok(Some(_)) => "its vol_data.json names another volume".to_owned(),
@@ -254,13 +247,10 @@ impl Looking<'_> {
     fn other_mounts(&self, found: &mut Findings) {
         let plugins = Path::new(layout::PLUGINS);
         let of_csi = plugins.join(csi_layout::PLUGIN);
-        let devices = of_csi.join(layout::VOLUME_DEVICES);
         for mount in self.mounts.iter().filter(|mount| mount.point.starts_with(plugins)) {
-            let is_staging = mount.point.starts_with(&of_csi) && !mount.point.starts_with(&devices);
-            if !is_staging {
+            if !mount.point.starts_with(&of_csi) {
                 let what = format!("{} of {}", mount.fs_type, mount.source.to_string_lossy());
-                let why = "a plugin of the kubelet's own, or a block volume, has it mounted for the node; delete the \
-                           pods that use it while the kubelet runs, then adopt";
+                let why = "a plugin of the kubelet's own has it mounted for the node; delete the pods that use it while the kubelet runs, then adopt";
                 found.add(mount.point.clone(), what, Fate::Blocks, why);
             }
         }

@@ -130,20 +130,53 @@ fn a_vol_data_json_that_names_no_volume_is_named_and_skipped() {
 }
 
 #[test]
+fn a_drivers_device_is_adopted_by_its_vol_data_json() {
+    let root = Root::new();
+    let devices = "plugins/kubernetes.io/csi/volumeDevices";
+    let data = r#"{"driverName":"a.test","volumeHandle":"vol-1","specVolID":"pv"}"#;
+    root.file(&format!("{devices}/pv/data/vol_data.json"), data);
+    root.mount(&format!("{devices}/pv/dev/uid-a"));
+    root.mount(&format!("{devices}/publish/pv/uid-a"));
+    root.dir(&format!("{devices}/staging/pv"));
+    root.dir("pods/uid-a/volumeDevices/kubernetes.io~csi/pv");
+    // Staged for no pod any more, and one that nothing names.
+    root.file(&format!("{devices}/old/data/vol_data.json"), data);
+    root.dir(&format!("{devices}/staging/lost"));
+    let fates = root.fates();
+    for (path, fate) in [
+        ("pods/uid-a/volumeDevices/kubernetes.io~csi/pv".to_owned(), Fate::Adopt),
+        (format!("{devices}/pv"), Fate::Adopt),
+        (format!("{devices}/old"), Fate::Adopt),
+        (format!("{devices}/lost"), Fate::Leave),
+    ] {
+        assert_eq!(fates.get(&path), Some(&fate), "{path}: {fates:?}");
+    }
+    assert_eq!(fates.len(), 4, "{fates:?}");
+    let look = root.look();
+    let named = look.all().iter().find(|found| found.path.ends_with("kubernetes.io~csi/pv")).unwrap();
+    assert!(named.what.contains("vol-1 of driver a.test"), "{named:?}");
+}
+
+#[test]
 fn what_volhost_cannot_take_over_blocks() {
     let root = Root::new();
     root.mount("plugins/kubernetes.io/local-volume/mounts/pv");
     root.mount("plugins/kubernetes.io/csi/volumeDevices/pv/dev/uid-a");
+    root.mount("plugins/kubernetes.io/csi/volumeDevices/publish/garbled/uid-a");
+    root.file("plugins/kubernetes.io/csi/volumeDevices/garbled/data/vol_data.json", "{");
     root.dir("pods/uid-a/volumeDevices/kubernetes.io~csi/pv");
+    root.dir("pods/uid-a/volumeDevices/kubernetes.io~local-volume/disk");
     root.mount("pods/uid-a/volumes/vendor.example~driver/flex");
     root.mount(&format!("plugins/kubernetes.io/csi/a.test/{DIGEST}/globalmount"));
     let blocking: Vec<String> = root.look().with(Fate::Blocks).map(|found| found.path.display().to_string()).collect();
     assert_eq!(
         blocking,
         [
+            "plugins/kubernetes.io/csi/volumeDevices/publish/garbled/uid-a",
             "plugins/kubernetes.io/csi/volumeDevices/pv/dev/uid-a",
             "plugins/kubernetes.io/local-volume/mounts/pv",
             "pods/uid-a/volumeDevices/kubernetes.io~csi/pv",
+            "pods/uid-a/volumeDevices/kubernetes.io~local-volume/disk",
             "pods/uid-a/volumes/vendor.example~driver/flex",
         ]
     );

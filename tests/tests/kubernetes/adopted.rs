@@ -1,6 +1,7 @@
 //! volhost takes over the root folder of a stock kubelet, while the kubelet's containers run.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -19,6 +20,7 @@ const VOLUMES: &str = "
     - { name: memory, emptyDir: { medium: Memory } }
     - { name: words, configMap: { name: taken-words } }
     - { name: disk, persistentVolumeClaim: { claimName: taken-pv-claim } }
+    - { name: raw, persistentVolumeClaim: { claimName: taken-raw-claim } }
     - { name: host, $HOST }
 ";
 const MOUNTS: &str = "[{ name: scratch, mountPath: /scratch }, { name: memory, mountPath: /memory },
@@ -49,8 +51,11 @@ impl Taken {
         driver.wait_registered();
         driver.image("taken-pv", 16 * MIB);
         driver.volume("taken-pv", "");
+        driver.image("taken-raw", 16 * MIB);
+        driver.volume("taken-raw", "volumeMode: Block");
         let cluster = &driver.cluster;
-        let script = "while true; do for at in scratch memory disk part; do date +%s%N > /$at/now; done; done";
+        let script = "while true; do for at in scratch memory disk part; do date +%s%N > /$at/now; done; \
+                      date +%s%N | dd of=/dev/raw conv=fsync,notrunc 2>/dev/null; done";
         cluster.apply(&format!(
             "apiVersion: v1
 kind: ConfigMap
@@ -69,6 +74,7 @@ spec:
       imagePullPolicy: Never
       command: [sh, -c, {script:?}]
       volumeMounts: {MOUNTS}
+      volumeDevices: [{{ name: raw, devicePath: /dev/raw }}]
   volumes: {}",
             VOLUMES.replace("$HOST", host)
         ));
@@ -174,14 +180,24 @@ spec:
             left.filter(|point| *point != self.root().join("state")).collect()
         };
         assert!(eventually(|| volumes().is_empty()), "{:?}\n{}", volumes(), self.log());
-        let staged = self.cluster().node().path(&self.root().join("plugins/kubernetes.io/csi/taken.test"));
-        let is_empty = || std::fs::read_dir(&staged).map_or(true, |mut left| left.next().is_none());
-        assert!(eventually(is_empty), "{:?}\n{}", self.files(), self.log());
-        self.driver.assert_gone(&["taken-pv"]);
+        for staged in ["taken.test", "volumeDevices/taken-raw", "volumeDevices/staging", "volumeDevices/publish"] {
+            let staged = self.cluster().node().path(&self.root().join("plugins/kubernetes.io/csi").join(staged));
+            let is_empty = || std::fs::read_dir(&staged).map_or(true, |mut left| left.next().is_none());
+            assert!(eventually(is_empty), "{}: {:?}\n{}", staged.display(), self.files(), self.log());
+        }
+        self.driver.assert_gone(&["taken-pv", "taken-raw"]);
     }
 
-    /// The container writes: what it wrote last changes at each place.
+    /// The container writes: what it wrote last changes at each place, and in the image of its device.
     fn assert_writes(&self) {
+        let image = self.driver.images().join("taken-raw");
+        let read = || {
+            let mut first = [0; 19];
+            fs::File::open(&image).unwrap().read_exact(&mut first).unwrap();
+            first
+        };
+        let before = read();
+        assert!(eventually(|| read() != before), "{}\n{}", image.display(), self.log());
         for place in WRITTEN {
             let file = self.of_pod(&match place {
                 "disk" => "volumes/kubernetes.io~csi/taken-pv/mount/now".to_owned(),
@@ -218,6 +234,8 @@ fn a_kubelets_root_folder_is_adopted_under_running_containers() {
         "taken-pv of driver taken.test",
         "staged volume of driver taken.test",
         "sub-path of volume taken-pv for container main",
+        "device taken-raw of kubernetes.io/csi: taken-raw of driver taken.test",
+        "staged device taken-raw: taken-raw of driver taken.test",
         "the kubelet's mark of a finished emptyDir",
     ] {
         assert!(table.contains(words), "{words}\n{table}");
