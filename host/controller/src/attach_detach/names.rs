@@ -6,6 +6,10 @@ use sha2::{Digest as _, Sha256};
 const CSI: &str = "kubernetes.io/csi/";
 /// The plugins whose volumes nodes attach by themselves: a controller only lists them.
 const LISTED: [&str; 2] = ["kubernetes.io/iscsi/", "kubernetes.io/fc/"];
+/// The beginnings of the unique names of FlexVolumes, the kubelet's and volhost's: before
+/// `DRIVER/NAME`, and before that with `~` in place of the driver's slash.
+const FLEX: &str = "flexvolume-";
+const FLEX_OF_VOLHOST: &str = "volhost.io/flex-volume/";
 /// The beginning of the name of a VolumeAttachment, before 64 hexadecimal digits.
 const ATTACHMENT: &str = "csi-";
 
@@ -43,6 +47,17 @@ pub(super) fn is_listed_alone(volume: &str) -> bool {
     LISTED.iter().any(|plugin| volume.starts_with(plugin))
 }
 
+/// Returns whether a unique name is that of this volume of a FlexVolume driver. For volhost an inline
+/// volume's own name is followed by `_` and a digest.
+pub(super) fn is_flex_volume(unique: &str, driver: &str, volume: &str) -> bool {
+    let after = |prefix: &str, driver: &str| {
+        let rest = unique.strip_prefix(prefix)?.strip_prefix(driver)?.strip_prefix('/')?;
+        rest.strip_prefix(volume)
+    };
+    let of_volhost = after(FLEX_OF_VOLHOST, &driver.replace('/', "~"));
+    after(FLEX, driver) == Some("") || of_volhost.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+}
+
 /// Returns the plugin of a volume, as Kubernetes' metrics name it.
 pub(super) fn plugin_of(volume: &str) -> String {
     if let Some(driver) = driver_of(volume) {
@@ -54,6 +69,21 @@ pub(super) fn plugin_of(volume: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flex_volume_is_known_by_its_driver_and_its_name() {
+        for (unique, is_it) in [
+            ("flexvolume-acme/lun/pv", true),
+            ("volhost.io/flex-volume/acme~lun/pv", true),
+            ("volhost.io/flex-volume/acme~lun/pv_3f2a", true),
+            ("flexvolume-acme/lun/pv-2", false),
+            ("flexvolume-acme/lunar/pv", false),
+            ("volhost.io/flex-volume/acme~lun/pv-2", false),
+            ("kubernetes.io/iscsi/acme/lun/pv", false),
+        ] {
+            assert_eq!(is_flex_volume(unique, "acme/lun", "pv"), is_it, "{unique}");
+        }
+    }
 
     #[test]
     fn an_attachment_is_named_by_handle_driver_and_node() {

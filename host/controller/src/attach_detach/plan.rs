@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::AttachedVolume;
 
 use super::names;
-use super::source::{Source, Through};
+use super::source::{Flex, Source, Through};
 
 /// What is known of a node.
 #[derive(Debug)]
@@ -59,6 +59,16 @@ pub(super) struct NodeFacts {
     pub(super) listed: Vec<AttachedVolume>,
     /// The attachments of `status.volumesInUse`.
     pub(super) in_use: BTreeSet<String>,
+}
+
+impl NodeFacts {
+    /// Whether the node waits until this volume of a FlexVolume driver is attached. Only the node has
+    /// the driver, and so knows whether it attaches: a volume that is not attached is never in use.
+    pub(super) fn waits_for(&self, flex: &Flex) -> bool {
+        let is_listed = |volume: &String| self.listed.iter().any(|entry| entry.name == *volume);
+        let mut its = self.in_use.iter().filter(|volume| names::is_flex_volume(volume, &flex.driver, &flex.name));
+        self.is_managed && its.any(|volume| !is_listed(volume))
+    }
 }
 
 /// What pods want attached to a node.

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use k8s_openapi::api::core::v1::ObjectReference;
 use volhost_cluster_client::Events;
 
+use super::source::Flex;
 use super::state::{Planned, PodName};
 
 /// The reason of the event on a pod whose volume cannot be attached now.
@@ -30,7 +31,12 @@ impl Reports {
     /// Reports what keeps volumes of a node from being attached.
     pub(super) fn plan(&mut self, node: &str, planned: &Planned) {
         let reported = self.reported.entry(node.to_owned()).or_default();
-        reported.retain(|name, _| planned.attach_errors.contains_key(name) || planned.plan.blocked.contains(name));
+        let flex: HashMap<String, &Flex> = planned.flex.keys().map(|flex| (flex_key(flex), flex)).collect();
+        reported.retain(|name, _| {
+            let is_waiting = planned.attach_errors.contains_key(name) || planned.plan.blocked.contains(name);
+            is_waiting || flex.contains_key(name)
+        });
+        let mut failures = Vec::new();
         for (name, wanted) in &planned.wanted {
             let volume = &wanted.source.name;
             for pod in planned.pods.get(name).into_iter().flatten() {
@@ -42,14 +48,21 @@ impl Reports {
                 } else {
                     continue;
                 };
-                let (before, pods) = reported.entry(name.clone()).or_default();
-                if *before != message {
-                    pods.clear();
-                    before.clone_from(&message);
-                }
-                if pods.insert(pod.uid.clone()) {
-                    self.events.warning(&reference(pod), FAILED, &message);
-                }
+                failures.push((name.clone(), pod, message));
+            }
+        }
+        for (name, flex) in flex {
+            let pods = planned.flex.get(flex).into_iter().flatten();
+            failures.extend(pods.map(|pod| (name.clone(), pod, by_flex_driver(flex))));
+        }
+        for (name, pod, message) in failures {
+            let (before, pods) = reported.entry(name).or_default();
+            if *before != message {
+                pods.clear();
+                before.clone_from(&message);
+            }
+            if pods.insert(pod.uid.clone()) {
+                self.events.warning(&reference(pod), FAILED, &message);
             }
         }
         if reported.is_empty() {
@@ -67,6 +80,20 @@ impl Reports {
             }
         }
     }
+}
+
+/// The key of a FlexVolume among attachments, whose names are others.
+fn flex_key(flex: &Flex) -> String {
+    format!("flexVolume {}/{}", flex.driver, flex.name)
+}
+
+/// Why a FlexVolume is not attached.
+fn by_flex_driver(Flex { driver, name }: &Flex) -> String {
+    format!(
+        "AttachVolume.Attach failed for volume \"{name}\" : its FlexVolume driver {driver} attaches volumes, and this \
+         controller runs no programs of FlexVolume drivers; use a CSI driver, or the attach/detach controller of \
+         kube-controller-manager"
+    )
 }
 
 /// Why a volume waits for another node. Pods of other namespaces are not named.

@@ -44,8 +44,19 @@ pub(super) enum Resolved {
     Attached(Source),
     /// It is not attached.
     NotAttached,
+    /// A FlexVolume driver may attach it, by a program that only the nodes have.
+    Flex(Flex),
     /// Objects are missing. What they may stand for must stay attached.
     Unknown(Unknown),
+}
+
+/// A volume of a FlexVolume driver.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Flex {
+    /// The driver: `VENDOR/NAME`.
+    pub(super) driver: String,
+    /// The volume's name in events: that of the PersistentVolume, or of the pod's volume.
+    pub(super) name: String,
 }
 
 /// What is known of a pod's volume whose objects are missing.
@@ -69,7 +80,11 @@ pub(super) trait Objects {
 
 /// Whether a pod's volume may be one that is attached.
 pub(super) fn may_attach(volume: &Volume) -> bool {
-    claims(volume) || volume.iscsi.is_some() || volume.fc.is_some() || Migration::of_inline(volume).is_some()
+    claims(volume)
+        || volume.iscsi.is_some()
+        || volume.fc.is_some()
+        || volume.flex_volume.is_some()
+        || Migration::of_inline(volume).is_some()
 }
 
 fn claims(volume: &Volume) -> bool {
@@ -100,6 +115,9 @@ pub(super) fn resolve(pod: &Pod, volume: &Volume, objects: &impl Objects) -> Res
             Some(disk) => Resolved::Attached(by_node(disk, &volume.name, false)),
             None => Resolved::NotAttached,
         };
+    }
+    if let Some(flex) = &volume.flex_volume {
+        return Resolved::Flex(Flex { driver: flex.driver.clone(), name: volume.name.clone() });
     }
     if Migration::of_inline(volume).is_none() {
         return Resolved::NotAttached;
@@ -142,6 +160,9 @@ pub(super) fn of_volume(volume: &PersistentVolume, objects: &impl Objects) -> Re
     }
     if let Some(disk) = spec.fc.as_ref().and_then(fibre_channel) {
         return Resolved::Attached(by_node(disk, name, is_exclusive(spec)));
+    }
+    if let Some(flex) = &spec.flex_volume {
+        return Resolved::Flex(Flex { driver: flex.driver.clone(), name: name.to_owned() });
     }
     let source = VolumeAttachmentSource { inline_volume_spec: None, persistent_volume_name: Some(name.to_owned()) };
     of_csi(spec, name, source, objects)

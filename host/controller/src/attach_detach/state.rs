@@ -19,7 +19,7 @@ use kube::Resource;
 use super::names;
 use super::objects::{Node, PersistentVolumeClaim, Pod};
 use super::plan::{AttachmentFacts, NodeFacts, NodePlan, NodeView, Stage, Wanted, plan};
-use super::source::{self, Objects, Resolved, Unknown, csi_name, may_attach, resolve};
+use super::source::{self, Flex, Objects, Resolved, Unknown, csi_name, may_attach, resolve};
 use crate::{migrated, protection};
 
 /// Namespace and name.
@@ -114,6 +114,21 @@ pub(super) struct Planned {
     pub(super) detach_errors: BTreeMap<String, String>,
     /// The errors of attachments that are wanted.
     pub(super) attach_errors: BTreeMap<String, String>,
+    /// The volumes that wait until a FlexVolume driver's program has attached them, and their pods.
+    pub(super) flex: BTreeMap<Flex, Vec<PodName>>,
+}
+
+/// What the pods of a node want.
+#[derive(Default)]
+struct Wants {
+    /// Volumes that are attached, by attachment.
+    wanted: BTreeMap<String, Wanted>,
+    /// The pods that want an attachment.
+    pods: BTreeMap<String, Vec<PodName>>,
+    /// The pods that lack objects.
+    unknown: Vec<(Key, Unknown)>,
+    /// The volumes of FlexVolume drivers.
+    flex: BTreeMap<Flex, Vec<PodName>>,
 }
 
 impl ClusterState {
@@ -526,7 +541,7 @@ impl ClusterState {
     /// their volumes from other nodes until [`ClusterState::wrote_attachment`],
     /// [`ClusterState::not_created`] or [`ClusterState::may_be_created`].
     pub(super) fn plan(&mut self, node: &str, force_after: Option<Duration>, now: Instant) -> Planned {
-        let (wanted, pods, unknown) = self.wanted(node);
+        let Wants { wanted, pods, unknown, mut flex } = self.wanted(node);
         for nodes in self.waiting.values_mut() {
             nodes.remove(node);
         }
@@ -555,6 +570,7 @@ impl ClusterState {
         };
         let plan = plan(&view, force_after, now);
         let node_uid = facts.map(|facts| facts.uid.clone());
+        flex.retain(|volume, _| facts.is_some_and(|facts| facts.waits_for(volume)));
         let NodeView { wanted, attachments, .. } = view;
         if since.is_empty() {
             self.unwanted_since.remove(node);
@@ -579,7 +595,7 @@ impl ClusterState {
                 protected.extend(self.protection(node, wanted).map(|metadata| (name.clone(), metadata)));
             }
         }
-        Planned { plan, wanted, node_uid, protected, pods, users, detach_errors, attach_errors }
+        Planned { plan, wanted, node_uid, protected, pods, users, detach_errors, attach_errors, flex }
     }
 
     /// The metadata of a VolumeAttachment that is created protected; none if its attacher has to
@@ -615,33 +631,38 @@ impl ClusterState {
         self.insert_attachment(name.to_owned(), known);
     }
 
-    /// What the pods of a node want, by attachment, and for which they lack objects.
-    #[expect(clippy::type_complexity, reason = "three parts of one pass over the pods")]
-    fn wanted(&self, node: &str) -> (BTreeMap<String, Wanted>, BTreeMap<String, Vec<PodName>>, Vec<(Key, Unknown)>) {
+    /// What the pods of a node want.
+    fn wanted(&self, node: &str) -> Wants {
         let keeps = self.node(node).is_some_and(|facts| facts.keeps_terminated);
-        let (mut wanted, mut pods, mut unknown) = (BTreeMap::new(), BTreeMap::<_, Vec<_>>::new(), Vec::new());
+        let mut wants = Wants::default();
+        let add = |users: &mut Vec<PodName>, pod: &Pod| {
+            let pod = pod_name(pod);
+            if !users.contains(&pod) {
+                users.push(pod);
+            }
+        };
         for key in self.pods_of_node.get(node).into_iter().flatten() {
             let Some(pod) = self.pods.get(key).filter(|pod| keeps || !pod.has_ended()) else { continue };
             for volume in &pod.spec.volumes {
                 let source = match resolve(pod, volume, self) {
                     Resolved::Attached(source) => source,
                     Resolved::NotAttached => continue,
+                    Resolved::Flex(flex) => {
+                        add(wants.flex.entry(flex).or_default(), pod);
+                        continue;
+                    }
                     Resolved::Unknown(what) => {
-                        unknown.push((key.clone(), what));
+                        wants.unknown.push((key.clone(), what));
                         continue;
                     }
                 };
                 let name = names::attachment(&source.volume, node);
-                let users = pods.entry(name.clone()).or_default();
-                let pod = pod_name(pod);
-                if !users.contains(&pod) {
-                    users.push(pod);
-                }
+                add(wants.pods.entry(name.clone()).or_default(), pod);
                 let elsewhere = if source.is_exclusive { self.elsewhere(&source.volume, node) } else { Nodes::new() };
-                wanted.entry(name).or_insert(Wanted { source, elsewhere });
+                wants.wanted.entry(name).or_insert(Wanted { source, elsewhere });
             }
         }
-        (wanted, pods, unknown)
+        wants
     }
 
     /// The other nodes that have a volume, or may have it.
@@ -671,15 +692,14 @@ impl ClusterState {
 
     /// The pods of a node that want this volume.
     fn pods_with(&self, volume: &str, node: &str) -> Vec<PodName> {
-        let (_, mut pods, _) = self.wanted(node);
-        pods.remove(&names::attachment(volume, node)).unwrap_or_default()
+        self.wanted(node).pods.remove(&names::attachment(volume, node)).unwrap_or_default()
     }
 
     /// Counts volumes by plugin: those that pods want on a node, and those that are attached to one.
     pub(super) fn counts(&self) -> (BTreeMap<String, i64>, BTreeMap<String, i64>) {
         let mut desired: BTreeMap<String, i64> = BTreeMap::new();
         for node in self.pods_of_node.keys() {
-            for wanted in self.wanted(node).0.values() {
+            for wanted in self.wanted(node).wanted.values() {
                 let count = desired.entry(names::plugin_of(&wanted.source.volume)).or_default();
                 *count = count.saturating_add(1);
             }

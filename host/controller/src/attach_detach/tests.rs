@@ -349,6 +349,32 @@ fn a_driver_that_does_not_attach_has_no_attachments() {
     assert_eq!(world.plan("a").create.len(), 1);
 }
 
+/// kube-controller-manager runs the drivers on its own machine; a controller in a pod has none.
+#[test]
+fn a_flex_volume_that_a_node_waits_for_is_reported_and_nothing_is_written() {
+    let mut world = World::new();
+    world.volume("data", json!({ "flexVolume": { "driver": "acme/lun" } }));
+    world.pod("web", "a", of_claim("data"));
+    world.pod("own", "a", json!({ "flexVolume": { "driver": "acme/share" } }));
+    let waiting = |world: &mut World| -> Vec<(String, String)> {
+        let planned = world.planned("a");
+        assert_eq!(planned.plan, NodePlan::default());
+        let pods = |pods: Vec<super::state::PodName>| pods.into_iter().map(|pod| pod.name).collect::<String>();
+        planned.flex.into_iter().map(|(flex, users)| (flex.name, pods(users))).collect()
+    };
+    assert_eq!(waiting(&mut world), [], "a driver that does not attach is no controller's");
+    world.node("a", json!({ "used": ["flexvolume-acme/lun/data"] }));
+    assert_eq!(waiting(&mut world), [("data".to_owned(), "web".to_owned())]);
+    // Kubernetes' controller has attached it before.
+    let listed = json!([{ "name": "flexvolume-acme/lun/data", "devicePath": "/dev/x" }]);
+    world.node("a", json!({ "used": ["flexvolume-acme/lun/data"], "listed": listed }));
+    assert_eq!(waiting(&mut world), []);
+    world.node("a", json!({ "used": ["volhost.io/flex-volume/acme~share/v_3f2a"] }));
+    assert_eq!(waiting(&mut world), [("v".to_owned(), "own".to_owned())]);
+    world.delete_pod("own");
+    assert_eq!(waiting(&mut world), []);
+}
+
 #[test]
 fn an_attachment_is_created_protected_once_its_volume_and_its_node_say_how() {
     let mut world = World::new();
