@@ -60,6 +60,7 @@ mv "$root/usr/lib/systemd" "$root/lib/systemd"
 doc=$root/usr/share/doc/volhost
 mkdir -p "$doc"
 cp deploy/package/copyright "$doc/copyright"
+deploy/notices.sh "$doc"
 {
     echo "volhost ($version) unstable; urgency=medium"
     echo

@@ -75,6 +75,7 @@ done
 mv "$work/installed/usr/local/lib/volhost" "$root/usr/local/lib/"
 mv "$work/installed/etc/volhost" "$root/etc/volhost"
 cp deploy/package/copyright "$root/usr/share/doc/volhost/copyright"
+deploy/notices.sh "$root/usr/share/doc/volhost"
 
 # --- what is not volhost's ---
 

@@ -77,4 +77,10 @@ fn the_image_has_what_volhost_runs_with_its_libraries_and_no_other_program() {
     for package in ["volhost", "libc6", "e2fsprogs", "xfsprogs", "btrfs-progs", "util-linux", "ca-certificates"] {
         assert!(root.join("usr/share/doc").join(package).join("copyright").is_file(), "{package}");
     }
+    let notices = tempfile::tempdir().unwrap();
+    run(workspace().join("deploy/notices.sh").to_str().unwrap(), &[notices.path()]);
+    for file in ["third-party-notices.txt", "rust-standard-library.html"] {
+        let of_image = fs::read_to_string(root.join("usr/share/doc/volhost").join(file)).unwrap();
+        assert!(of_image == fs::read_to_string(notices.path().join(file)).unwrap(), "{file}");
+    }
 }

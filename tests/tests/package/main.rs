@@ -12,6 +12,7 @@
 mod containers;
 mod fresh_root;
 mod install;
+mod notices;
 mod unit;
 
 use std::path::Path;
@@ -76,6 +77,12 @@ fn the_package_is_clean_and_its_unit_mounts_a_pod_on_a_fresh_debian() {
     ];
     assert_eq!(root.run(&verified), "");
     root.run(&["volhost", "version", "--client"]);
+    let notices = folder.path().join("notices");
+    succeeds(Command::new(workspace().join("deploy/notices.sh")).arg(&notices));
+    for file in ["third-party-notices.txt", "rust-standard-library.html"] {
+        let of_package = root.read(&format!("/usr/share/doc/volhost/{file}"));
+        assert!(of_package == std::fs::read_to_string(notices.join(file)).unwrap(), "{file}");
+    }
 
     // A member of the socket's group, and another user.
     root.run(&["groupadd", "--system", "volhost-users"]);
