@@ -22,8 +22,7 @@ impl ServedPlugin {
             "fsGroupPolicy": if plugin.gives_to_group { "File" } else { "None" },
             // A repeated call renews content that has changed, and replaces a FUSE server that ended.
             "requiresRepublish": plugin.follows_its_source || imports("fuse-servers"),
-            // Requests' mount flags carry no label that a plugin gets.
-            "seLinuxMount": false,
+            "seLinuxMount": plugin.selinux_mount,
             "storageCapacity": self.provisions() && !self.topology.is_empty(),
             "volumeLifecycleModes": ["Persistent"],
         })

@@ -72,7 +72,7 @@ impl ServedSource {
             source,
             fields,
             read_only: asked.read_only || asked.usage.is_read_only(),
-            selinux_label: None,
+            selinux_label: asked.usage.selinux_label.clone(),
             persistent_volume: Some(Box::new(persistent_volume)),
         })
     }

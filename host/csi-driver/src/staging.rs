@@ -240,6 +240,10 @@ impl ServedPlugin {
             let why = "it is made of other volumes of its pod, and a CO does not name those to a CSI driver";
             return Err(Refusal::field("volume_context", why));
         }
+        if spec.selinux_label.is_some() && !identified.selinux_mount {
+            let why = "`mount_flags`: the plugin mounts this volume without an SELinux label; leave `context` out";
+            return Err(Refusal::field("volume_capability", why));
+        }
         let exports = |capability| self.can(capability);
         Ok(ServedVolume {
             volume_id: id.to_owned(),
@@ -268,6 +272,10 @@ impl ServedPlugin {
         }
         if usage.mount_group.is_some() && !self.plugin.info().gives_to_group {
             let why = "`volume_mount_group`: the plugin does not give files to a group; the CO does that itself";
+            return Err(Refusal::field("volume_capability", why));
+        }
+        if usage.selinux_label.is_some() && !self.plugin.info().selinux_mount {
+            let why = "`mount_flags`: the plugin mounts without an SELinux label; leave `context` out";
             return Err(Refusal::field("volume_capability", why));
         }
         if !usage.mount_flags.is_empty() && !self.plugin.info().accepts_mount_options {

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+/// How much of a wrong label a message shows, in characters.
+const SHOWN: usize = 64;
+
 /// `seLinuxOptions` of a pod or a container, as they were written; empty where nothing was.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SelinuxOptions {
@@ -45,7 +48,7 @@ impl SelinuxOptions {
             ("level", &self.level, level(&self.level)),
         ];
         match parts.into_iter().find(|(_, _, good)| !good) {
-            Some((field, text, _)) => Err((field, LabelError(text.chars().take(64).collect()))),
+            Some((field, text, _)) => Err((field, LabelError(text.chars().take(SHOWN).collect()))),
             None => Ok(()),
         }
     }
@@ -63,6 +66,28 @@ impl SelinuxOptions {
         let user = if self.user.is_empty() { user } else { &self.user };
         Some(format!("{user}:{role}:{kind}:{}", self.level))
     }
+}
+
+/// Why the label of a mount option was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0:?} is no SELinux label: user:role:type, or user:role:type:level")]
+pub struct ContextError(String);
+
+/// The label of an option `context="LABEL"`, which is how a CSI driver gets it from kubelets; none
+/// for any other option. The quotation marks may be missing.
+///
+/// # Errors
+/// [`ContextError`].
+pub fn label_of_option(option: &str) -> Option<Result<&str, ContextError>> {
+    let value = option.strip_prefix("context=")?;
+    let label = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value);
+    let is_plain =
+        |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+    let is_level =
+        |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-:,".contains(c));
+    let mut parts = label.splitn(4, ':');
+    let is_context = (0..3).all(|_| parts.next().is_some_and(is_plain)) && parts.next().is_none_or(is_level);
+    Some(if is_context { Ok(label) } else { Err(ContextError(label.chars().take(SHOWN).collect())) })
 }
 
 #[cfg(test)]
@@ -101,6 +126,32 @@ mod tests {
             (options("", "", "s0 x"), "level"),
         ] {
             assert_eq!(bad.check().unwrap_err().0, field, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_label_of_an_option_is_one_label_and_nothing_else() {
+        for label in ["system_u:object_r:container_file_t:s0:c1,c2", "u:r:t:s0-s0:c0.c1023", "u:r:t"] {
+            assert_eq!(label_of_option(&format!("context=\"{label}\"")), Some(Ok(label)));
+            assert_eq!(label_of_option(&format!("context={label}")), Some(Ok(label)));
+        }
+        for other in ["noatime", "fscontext=u:r:t", "contexts=u:r:t", "ro,context=u:r:t", "context"] {
+            assert_eq!(label_of_option(other), None, "{other}");
+        }
+        for wrong in [
+            "",
+            "\"\"",
+            "u:r",
+            "u:r:",
+            ":r:t",
+            "u:r:t:",
+            "u:r:t:s0\",bind=\"x",
+            "\"u:r:t",
+            "u:r:t s0",
+            "u,x:r:t",
+            "u:r:t\n",
+        ] {
+            assert!(matches!(label_of_option(&format!("context={wrong}")), Some(Err(_))), "{wrong:?}");
         }
     }
 }

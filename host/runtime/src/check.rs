@@ -13,6 +13,8 @@ const LISTED: usize = 8;
 
 /// The call that gives a volume's files to a pod's group, as components import it.
 const APPLY_FS_GROUP: &str = "[method]mount-target.apply-fs-group";
+/// The call that says of a volume that it can be mounted with an SELinux label.
+const SELINUX_MOUNT: &str = "[method]identity.selinux-mount";
 
 /// The imports and exports of a component, by interface, without package and version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub(crate) struct ComponentSurface {
     pub(crate) imports_wasi: bool,
     /// It imports the call that gives a volume's files to a pod's group.
     pub(crate) gives_to_group: bool,
+    /// It imports the call that says of a volume that it can be mounted with an SELinux label.
+    pub(crate) selinux_mount: bool,
     /// The newest version of the contract that it names.
     pub(crate) abi: Option<Version>,
 }
@@ -42,17 +46,20 @@ pub(crate) fn check(
     check_names(&imports, &exports, sdk)?;
     check_shapes(&ty, engine, sdk)?;
     let abi = contract(&imports).chain(contract(&exports)).filter_map(|name| name.version).max();
-    let gives_to_group = ty.imports(engine).any(|(name, item)| {
-        let mounts = ContractName::parse(name).is_some_and(|name| name.interface == "mounts");
-        matches!(&item.ty, types::ComponentItem::ComponentInstance(imported)
-            if mounts && imported.get_export(engine, APPLY_FS_GROUP).is_some())
-    });
+    let imports_call = |interface: &str, function: &str| {
+        ty.imports(engine).any(|(name, item)| {
+            let named = ContractName::parse(name).is_some_and(|name| name.interface == interface);
+            matches!(&item.ty, types::ComponentItem::ComponentInstance(imported)
+                if named && imported.get_export(engine, function).is_some())
+        })
+    };
     let imports_wasi = imports.iter().any(|import| is_served(import));
     Ok(ComponentSurface {
         imports: interfaces(&imports),
         exports: interfaces(&exports),
         imports_wasi,
-        gives_to_group,
+        gives_to_group: imports_call("mounts", APPLY_FS_GROUP),
+        selinux_mount: imports_call("volumes", SELINUX_MOUNT),
         abi,
     })
 }

@@ -96,6 +96,8 @@ pub struct PluginInfo {
     pub settings: Vec<DeclaredSetting>,
     /// It can give a volume's files to a pod's group: it imports `mount-target.apply-fs-group`.
     pub gives_to_group: bool,
+    /// Volumes of it can be mounted with an SELinux label: it imports `identity.selinux-mount`.
+    pub selinux_mount: bool,
     /// SHA-256 of the file, in hex.
     pub digest: String,
     /// The version of the contract that it was built for.

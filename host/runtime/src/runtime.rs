@@ -500,6 +500,7 @@ fn info(name: PluginName, description: Description, surface: ComponentSurface, d
         settings: description.settings,
         digest: digest.to_owned(),
         gives_to_group: surface.gives_to_group,
+        selinux_mount: surface.selinux_mount,
         abi: surface.abi.unwrap_or(abi::VERSION).to_string(),
         sdk: note.sdk,
         exports: surface.exports,

@@ -22,6 +22,7 @@ impl VolumePlugin for Fc {
     /// The name has all that leads to the unit: unstaging knows nothing else.
     fn identify(volume: &Volume, id: &mut Identity) -> Result<()> {
         id.name(&Source::read(volume)?.unit.to_string());
+        id.selinux_mount(true);
         Ok(())
     }
 

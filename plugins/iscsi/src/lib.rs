@@ -23,6 +23,7 @@ impl VolumePlugin for Iscsi {
     /// The name has all that leads to the unit: unstaging knows nothing else.
     fn identify(volume: &Volume, id: &mut Identity) -> Result<()> {
         id.name(&Source::read(volume)?.connection.to_string());
+        id.selinux_mount(true);
         Ok(())
     }
 

@@ -36,7 +36,7 @@ fn the_controller_makes_the_object_and_ends_with_one_that_does_not_fit() {
         ("fsGroupPolicy", json!("File")),
         ("storageCapacity", json!(true)),
         ("requiresRepublish", json!(false)),
-        ("seLinuxMount", json!(false)),
+        ("seLinuxMount", json!(true)),
         ("volumeLifecycleModes", json!(["Persistent"])),
     ] {
         assert_eq!(spec[field], value, "{field}: {spec}");

@@ -13,12 +13,17 @@ pub(crate) struct CsiDriver<'a> {
 impl<'a> CsiDriver<'a> {
     /// Starts it. It registers in `/run/PLUGIN-csi`, and mounts in the folder of this daemon.
     pub(crate) fn start(guest: &'a Guest, plugin: &'static str, daemon: &str) -> Self {
+        Self::start_with(guest, plugin, daemon, "")
+    }
+
+    /// Starts it with these grants.
+    pub(crate) fn start_with(guest: &'a Guest, plugin: &'static str, daemon: &str, grants: &str) -> Self {
         let driver = Self { guest, plugin };
         let folder = driver.folder();
         guest.run(&format!(
             "mkdir -p /run/{plugin}-csi /disk/{daemon}/root {folder}
              {cache}
-             echo 'shipped-plugins = \"/payload/shipped-plugins.sha256\"' >{folder}/volhost.toml
+             printf 'shipped-plugins = \"/payload/shipped-plugins.sha256\"\n%s\n' '{grants}' >{folder}/volhost.toml
              setsid /payload/volhost csi-serve --plugin /payload/plugins/{plugin}.wasm \
              --endpoint unix:///run/{plugin}-csi.sock --registration-dir /run/{plugin}-csi \
              --kubelet-dir /disk/{daemon}/root --state-dir {folder} --cache-dir {folder}/cache --node-id guest \

@@ -17,7 +17,12 @@ pub(crate) struct Target {
 impl Target {
     /// Begins a target without units, which takes every initiator.
     pub(crate) fn start(name: &str) -> Self {
-        let target = Self { guest: Guest::borrow(), name: format!("iqn.2003-01.org.example:{name}") };
+        Self::start_in(Guest::borrow(), name)
+    }
+
+    /// Begins it in this guest.
+    pub(crate) fn start_in(guest: Guest, name: &str) -> Self {
+        let target = Self { guest, name: format!("iqn.2003-01.org.example:{name}") };
         let group = target.group();
         target.guest.run(&format!(
             "modprobe -a target_core_mod target_core_file iscsi_target_mod iscsi_tcp sd_mod

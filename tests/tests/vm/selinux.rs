@@ -1,8 +1,11 @@
-//! SELinux that enforces a small policy: volumes that are mounted with the label of their pod.
+//! SELinux that enforces a small policy: volumes that are mounted with the label of their pod, by volhost
+//! and by a CSI driver, and volumes whose files the container runtime labels.
 
 use volhost_tests::manifests::pod;
 use volhost_tests::vm::{Finished, Guest};
 
+use crate::csi_driver::CsiDriver;
+use crate::iscsi_target::{ISCSI, Target};
 use crate::kit::{Daemon, claimed};
 
 const POLICY: &str = include_str!("policy.cil");
@@ -35,6 +38,11 @@ fn labelled(name: &str, volume: &str, level: &str, policy: &str) -> String {
         )
 }
 
+/// The label of a file in the guest.
+fn label(guest: &Guest, path: &str) -> String {
+    guest.run(&format!("stat -c %C {path}")).trim().to_owned()
+}
+
 /// Runs a script as a process of a container with this level.
 fn as_container(guest: &Guest, level: &str, script: &str) -> Finished {
     guest.try_run(&format!("runcon system_u:system_r:container_t:{level} sh -c '{script}'"))
@@ -42,8 +50,10 @@ fn as_container(guest: &Guest, level: &str, script: &str) -> Finished {
 
 #[test]
 fn a_volume_is_mounted_with_its_pods_label_which_the_kernel_enforces() {
-    let guest = enforcing();
-    let daemon = Daemon::start(&guest, "selinux", &["loop"]);
+    let target = Target::start_in(enforcing(), "selinux");
+    target.unit(0, 8 << 20);
+    let guest = &target.guest;
+    let daemon = Daemon::start(guest, "selinux", &["loop", "iscsi"]);
     let folder = daemon.folder();
     guest.run(&format!("for image in one two three; do truncate -s 8M {folder}/data/$image; done"));
     let place = |pod: &str, volume: &str| format!("{folder}/root/pods/uid-{pod}/volumes/{LOOP}/{volume}");
@@ -61,23 +71,32 @@ fn a_volume_is_mounted_with_its_pods_label_which_the_kernel_enforces() {
             labelled("walked", "three", "s0:c1,c2", ", seLinuxChangePolicy: Recursive")
         ),
     );
-    for pod in ["alone", "first", "walked"] {
+    let unit = claimed("unit", "8Mi", "Filesystem", &target.source(0, ", fsType: ext4"));
+    daemon.add("unit.yaml", &format!("{unit}{}", labelled("initiator", "unit", "s0:c1,c2", by_mount)));
+    for pod in ["alone", "first", "walked", "initiator"] {
         daemon.wait_mounted(&format!("default/{pod}"));
     }
-    let label = |path: &str| guest.run(&format!("stat -c %C {path}")).trim().to_owned();
-    assert_eq!(label(&place("alone", "one")), "system_u:object_r:container_file_t:s0:c1,c2");
-    assert_eq!(label(&place("walked", "three")), "system_u:object_r:node_t:s0", "its files have labels of their own");
+    assert_eq!(label(guest, &place("alone", "one")), "system_u:object_r:container_file_t:s0:c1,c2");
+    let place_of_unit = format!("{folder}/root/pods/uid-initiator/volumes/{ISCSI}/unit");
+    assert_eq!(label(guest, &place_of_unit), "system_u:object_r:container_file_t:s0:c1,c2");
+    let place_of_three = place("walked", "three");
+    assert_eq!(label(guest, &place_of_three), "system_u:object_r:node_t:s0", "its files have labels of their own");
 
     // Its container reads and writes; another pod's does neither.
     let place_of_one = place("alone", "one");
-    let own = as_container(&guest, "s0:c1,c2", &format!("echo kept >{place_of_one}/word; cat {place_of_one}/word"));
+    let own = as_container(guest, "s0:c1,c2", &format!("echo kept >{place_of_one}/word; cat {place_of_one}/word"));
     assert!(own.succeeded() && own.output == "kept\n", "{own:?}");
     for script in [format!("cat {place_of_one}/word"), format!("echo lost >{place_of_one}/word")] {
-        let other = as_container(&guest, "s0:c3,c4", &script);
+        let other = as_container(guest, "s0:c3,c4", &script);
         assert!(!other.succeeded() && other.error.contains("Permission denied"), "{script}: {other:?}");
     }
-    let unlabelled = as_container(&guest, "s0:c1,c2", &format!("echo lost >{}/word", place("walked", "three")));
+    // The container runtime labels the files of the third.
+    let write = format!("echo kept >{place_of_three}/word; cat {place_of_three}/word");
+    let unlabelled = as_container(guest, "s0:c1,c2", &write);
     assert!(unlabelled.error.contains("Permission denied"), "{unlabelled:?}");
+    guest.run(&format!("chcon -R system_u:object_r:container_file_t:s0:c1,c2 {place_of_three}"));
+    let relabelled = as_container(guest, "s0:c1,c2", &write);
+    assert!(relabelled.succeeded() && relabelled.output == "kept\n", "{relabelled:?}");
 
     // A pod with another label waits for the volume, also after a restart.
     daemon.add("second.yaml", &labelled("second", "two", "s0:c3,c4", by_mount));
@@ -87,15 +106,86 @@ fn a_volume_is_mounted_with_its_pods_label_which_the_kernel_enforces() {
     daemon.run();
     daemon.wait_event(&["FailedMount", "default/second", "conflicting SELinux labels of volume", "default/first"]);
     assert_eq!(daemon.mounts(), before, "the same mounts");
+    assert_eq!(label(guest, &format!("{place_of_three}/word")), "system_u:object_r:container_file_t:s0:c1,c2");
     daemon.remove("first.yaml");
     daemon.wait_mounted("default/second");
-    assert_eq!(label(&place("second", "two")), "system_u:object_r:container_file_t:s0:c3,c4");
+    assert_eq!(label(guest, &place("second", "two")), "system_u:object_r:container_file_t:s0:c3,c4");
 
-    for (file, pod) in [("one.yaml", "alone"), ("second.yaml", "second"), ("three.yaml", "walked")] {
+    for (file, pod) in
+        [("one.yaml", "alone"), ("second.yaml", "second"), ("three.yaml", "walked"), ("unit.yaml", "initiator")]
+    {
         daemon.remove(file);
         daemon.wait_unmounted(&format!("default/{pod}"));
     }
     let drained = daemon.volhost("drain");
     assert!(drained.succeeded(), "{drained:?}");
     daemon.assert_clean();
+    target.assert_unused();
+}
+
+#[test]
+fn a_csi_driver_gets_the_label_as_an_option_and_mounts_with_it() {
+    let guest = enforcing();
+    guest.run("mkdir -p /disk/images; for image in one two; do truncate -s 8M /disk/images/$image; done");
+    let driver = CsiDriver::start_with(
+        &guest,
+        "loop",
+        "selinux-csi",
+        "[grants.\"volhost.io/loop\"]\nloop-files = [\"/disk/images\"]\ninterfaces = [\"id-maps\"]",
+    );
+    let daemon = Daemon::start_with(&guest, "selinux-csi", &["csi"], "--plugin-registry /run/loop-csi");
+    let place = |pod: &str, volume: &str| {
+        format!("{}/root/pods/uid-{pod}/volumes/kubernetes.io~csi/{volume}/mount", daemon.folder())
+    };
+    let object = |selinux_mount: bool| {
+        format!(
+            "apiVersion: storage.k8s.io/v1
+kind: CSIDriver
+metadata: {{ name: loop.volhost.io }}
+spec: {{ attachRequired: false, podInfoOnMount: true, seLinuxMount: {selinux_mount} }}
+---
+"
+        )
+    };
+    let by_mount = ", seLinuxChangePolicy: MountOption";
+    daemon.add("driver.yaml", &object(true));
+    daemon.add("one.yaml", &volume("one", "ReadWriteOnce"));
+    daemon.add("first.yaml", &labelled("first", "one", "s0:c1,c2", by_mount));
+    daemon.wait_mounted("default/first");
+    let place_of_one = place("first", "one");
+    assert_eq!(label(&guest, &place_of_one), "system_u:object_r:container_file_t:s0:c1,c2");
+    let write = |place: &str| format!("echo kept >{place}/word; cat {place}/word");
+    let own = as_container(&guest, "s0:c1,c2", &write(&place_of_one));
+    assert!(own.succeeded() && own.output == "kept\n", "{own:?}");
+    let other = as_container(&guest, "s0:c3,c4", &write(&place_of_one));
+    assert!(other.error.contains("Permission denied"), "{other:?}");
+
+    // A pod with another label waits, and gets the volume under its own.
+    daemon.add("second.yaml", &labelled("second", "one", "s0:c3,c4", by_mount));
+    daemon.wait_event(&["FailedMount", "default/second", "conflicting SELinux labels of volume", "default/first"]);
+    daemon.remove("first.yaml");
+    daemon.wait_mounted("default/second");
+    let read = as_container(&guest, "s0:c3,c4", &format!("cat {}/word", place("second", "one")));
+    assert!(read.succeeded() && read.output == "kept\n", "{read:?}");
+
+    // A driver that does not mount with labels gets none.
+    daemon.remove("second.yaml");
+    daemon.wait_unmounted("default/second");
+    daemon.remove("driver.yaml");
+    daemon.add("driver.yaml", &object(false));
+    daemon.add(
+        "two.yaml",
+        &format!("{}{}", volume("two", "ReadWriteOnce"), labelled("third", "two", "s0:c1,c2", by_mount)),
+    );
+    daemon.wait_mounted("default/third");
+    assert_eq!(label(&guest, &place("third", "two")), "system_u:object_r:node_t:s0");
+
+    daemon.remove("two.yaml");
+    daemon.wait_unmounted("default/third");
+    let drained = daemon.volhost("drain");
+    assert!(drained.succeeded(), "{drained:?}");
+    daemon.assert_clean();
+    assert_eq!(guest.run("losetup -a"), "", "the driver has given its devices back");
+    daemon.kill();
+    driver.stop();
 }
