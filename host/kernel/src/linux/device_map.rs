@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::block_device::{check_path, in_use, lock};
+use super::format_mark::forget_format;
 use super::ioctl::{LOOP_READ_ONLY, LoopStatus};
 use super::loop_table::{Loop, attached, connect, loop_over_device, note, open_backing, release};
 use super::stat::{StatxAnswer, look, look_closer};
@@ -58,6 +59,7 @@ impl BlockDevices for LinuxKernel {
             None => {}
         }
         not_mounted(device)?;
+        forget_format(device)?;
         let node = device.as_fd().try_clone_to_owned().map_err(|error| super::lost_handle(&device.path, &error))?;
         let source = MountSource { fd: node, label: device.path.clone(), kind: SourceKind::BlockDevice };
         self.attach(self.bind(&source, false)?, directory, name)

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 const SUPERBLOCK: u64 = 1024;
 const SUPERBLOCK_BYTES: usize = 1024;
 const MARK_PLACE: u64 = 0x38;
-const MARK: [u8; 2] = [0x53, 0xEF];
+pub(super) const MARK: [u8; 2] = [0x53, 0xEF];
 const BLOCKS_LOW: usize = 0x4;
 const FIRST_BLOCK: usize = 0x14;
 const LOG_BLOCK_SIZE: usize = 0x18;

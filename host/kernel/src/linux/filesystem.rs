@@ -11,6 +11,8 @@ use super::blank::{first_data, zero_data};
 use super::block_device::{asking, check_path, in_use, open_device};
 use super::device_lock::lock_unused;
 use super::ext_superblock::{ext_size, has_ext_mark};
+use super::format_mark::{MarkedImage, is_just_made, is_unfinished};
+use super::fresh::was_never_mounted;
 use super::ioctl::device_bytes;
 use super::tool::{Ended, Purpose, Tool, run};
 use crate::block_devices::{BlockDevice, BlockDevices};
@@ -62,17 +64,9 @@ const FSCK_STARTS: usize = 5;
 
 impl Filesystems for LinuxKernel {
     fn probe(&self, device: &BlockDevice) -> Result<Contents> {
-        check_readable(device)?;
-        let path = text(&device.path);
-        let purpose = Purpose { step: Step::ProbeDevice, path: &path };
-        let arguments = ["-p", "-s", "TYPE", "-s", "PTTYPE", "-s", "USAGE", "-s", "LABEL", "-o", "export"];
-        let ended = self.on_device(BLKID, &arguments, device, purpose, SHORT)?;
-        match ended.code() {
-            Some(0) => Ok(contents(&ended.out)),
-            // That it knows nothing of what is there does not make it blank.
-            Some(BLKID_NOTHING) => Ok(first_data(device)?.map_or(Contents::Blank, unknown_data)),
-            Some(BLKID_AMBIVALENT) => Ok(Contents::Other("signatures of several things at once".to_owned())),
-            _ => Err(ended.failed(BLKID, purpose)),
+        match self.contents_of(device)? {
+            found if is_left_by_format(device, &found)? => Ok(Contents::Blank),
+            found => Ok(found),
         }
     }
 
@@ -85,9 +79,14 @@ impl Filesystems for LinuxKernel {
         if self.device_read_only(device)? {
             return Err(KernelError::Device(DeviceError::ReadOnly { path }));
         }
-        match self.probe(device)? {
-            Contents::Blank => {}
+        let is_blank = match self.contents_of(device)? {
+            Contents::Blank => true,
+            found if is_left_by_format(device, &found)? => false,
             found => return Err(KernelError::Filesystem(FilesystemError::NotBlank { path, found: found.to_string() })),
+        };
+        let marked = MarkedImage::mark(device)?;
+        if !is_blank {
+            self.erase(device)?;
         }
         let tool = match (family, fs_type) {
             (Family::Ext, "ext2") => MKFS_EXT2,
@@ -102,12 +101,14 @@ impl Filesystems for LinuxKernel {
             Some(0) => Ok(()),
             _ => Err(ended.failed(tool, purpose)),
         });
-        made.map_err(|cause| match cause {
-            KernelError::Tool(ToolError::Missing { .. })
-            | KernelError::Tool(ToolError::NotConfined { .. })
-            | KernelError::Device(DeviceError::Gone { .. }) => cause,
-            cause => cause.undone(self.erase(device)),
-        })
+        let unmark = || marked.as_ref().map_or(Ok(()), |marked| marked.unmark(device));
+        match made {
+            Ok(()) => marked.map_or(Ok(()), |marked| marked.made(device)),
+            Err(KernelError::Device(DeviceError::Gone { .. })) => made,
+            // Nothing was written.
+            Err(KernelError::Tool(ToolError::Missing { .. } | ToolError::NotConfined { .. })) => unmark().and(made),
+            Err(cause) => Err(cause.undone(self.erase(device).and_then(|()| unmark()))),
+        }
     }
 
     fn check(&self, device: &BlockDevice, fs_type: &str) -> Result<CheckOutcome> {
@@ -116,6 +117,10 @@ impl Filesystems for LinuxKernel {
             return Ok(CheckOutcome::AtMount);
         }
         let lock = lock_unused(device, Step::CheckFileSystem)?;
+        // There is nothing to repair, and a check that is killed can leave half a superblock.
+        if is_just_made(device)? && was_never_mounted(device, fs_type)? && !self.device_read_only(device)? {
+            return Ok(CheckOutcome::Clean);
+        }
         self.check_ext(device, &lock, fs_type, &["-p"])
     }
 
@@ -162,6 +167,22 @@ impl Filesystems for LinuxKernel {
 }
 
 impl LinuxKernel {
+    /// What is on the device, whoever left it.
+    fn contents_of(&self, device: &BlockDevice) -> Result<Contents> {
+        check_readable(device)?;
+        let path = text(&device.path);
+        let purpose = Purpose { step: Step::ProbeDevice, path: &path };
+        let arguments = ["-p", "-s", "TYPE", "-s", "PTTYPE", "-s", "USAGE", "-s", "LABEL", "-o", "export"];
+        let ended = self.on_device(BLKID, &arguments, device, purpose, SHORT)?;
+        match ended.code() {
+            Some(0) => Ok(contents(&ended.out)),
+            // That it knows nothing of what is there does not make it blank.
+            Some(BLKID_NOTHING) => Ok(first_data(device)?.map_or(Contents::Blank, unknown_data)),
+            Some(BLKID_AMBIVALENT) => Ok(Contents::Other("signatures of several things at once".to_owned())),
+            _ => Err(ended.failed(BLKID, purpose)),
+        }
+    }
+
     /// Runs e2fsck on a device whose lock is held.
     fn check_ext(&self, device: &BlockDevice, locked: &File, fs_type: &str, how: &[&str]) -> Result<CheckOutcome> {
         let path = text(&device.path);
@@ -213,13 +234,13 @@ impl LinuxKernel {
     }
 
     fn has_type(&self, device: &BlockDevice, fs_type: &str) -> bool {
-        matches!(self.probe(device), Ok(Contents::Filesystem { fs_type: found, .. }) if found == fs_type)
+        matches!(self.contents_of(device), Ok(Contents::Filesystem { fs_type: found, .. }) if found == fs_type)
     }
 
     /// The error for a device that has a file system of another type than the one asked for, if
     /// that is so.
     pub(super) fn other_type(&self, device: &BlockDevice, wanted: &str) -> Option<KernelError> {
-        match self.probe(device) {
+        match self.contents_of(device) {
             Ok(Contents::Filesystem { fs_type: found, .. }) if found != wanted => {
                 Some(KernelError::Filesystem(FilesystemError::Mismatch {
                     path: text(&device.path),
@@ -273,9 +294,21 @@ impl LinuxKernel {
     }
 }
 
-/// The description of data that no tool has a name for.
+/// The beginning of the description of data that no tool has a name for.
+const UNKNOWN: &str = "data that no tool recognises";
+
 fn unknown_data(at: u64) -> Contents {
-    Contents::Other(format!("data that no tool recognises (the first at byte {at})"))
+    Contents::Other(format!("{UNKNOWN} (the first at byte {at})"))
+}
+
+/// Whether this was left by a format that did not end, and is nobody's data.
+fn is_left_by_format(device: &BlockDevice, found: &Contents) -> Result<bool> {
+    let can_be = match found {
+        Contents::Filesystem { fs_type, .. } => was_never_mounted(device, fs_type)?,
+        Contents::Other(what) => what.starts_with(UNKNOWN),
+        Contents::Blank | Contents::Partitions => false,
+    };
+    Ok(can_be && is_unfinished(device, LONG)?)
 }
 
 /// Makes sure that blkid finds nothing only where nothing is: it says the same of a device that it

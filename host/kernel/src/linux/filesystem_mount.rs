@@ -8,6 +8,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use super::LinuxKernel;
 use super::block_device::{check_path, open_device};
 use super::device_lock::lock_unshown;
+use super::format_mark::forget_format;
 use super::fs_context::{configure, log, refused};
 use super::sector::too_large;
 use super::stat::look;
@@ -65,6 +66,7 @@ impl LinuxKernel {
             self.check_carrier(mount.as_fd(), device)?;
         }
         check_path(device)?;
+        forget_format(device)?;
         Ok(DetachedMount { fd: mount, label: device.path.clone() })
     }
 

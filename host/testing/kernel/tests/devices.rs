@@ -16,6 +16,7 @@ mod confined;
 mod real;
 mod suite;
 mod together;
+mod unfinished;
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
