@@ -71,7 +71,7 @@ spec: {{ attachRequired: false, podInfoOnMount: true, fsGroupPolicy: None, volum
 "
     ));
     let mut other = Controller::start_for(&cluster, &reserving, DRIVER, "object-other", &[]);
-    let differs = "the driver suggests other values of: fsGroupPolicy, storageCapacity";
+    let differs = "the driver suggests other values of: fsGroupPolicy, seLinuxMount, storageCapacity";
     assert!(eventually(|| other.log().contains(differs)), "{}", other.known());
     assert_eq!(policy(), Some(json!("None")));
     assert!(other.terminate().success(), "{}", other.log());
