@@ -5,11 +5,10 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::block_device::{asking, open_device};
 use super::loop_table::backing_file;
@@ -117,7 +116,8 @@ pub(super) fn is_unfinished(device: &BlockDevice, longest: Duration) -> Result<b
 }
 
 fn now() -> i64 {
-    clock_gettime(ClockId::Realtime).tv_sec
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 fn value(image: &File) -> Option<Vec<u8>> {
