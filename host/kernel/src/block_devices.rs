@@ -124,8 +124,9 @@ pub trait BlockDevices {
 
     /// Keeps the device that is mapped at a name from going away and its number from being used
     /// again: a read-only loop device over the mapped node, which outlives the host. Pinned
-    /// already: that pin, which may be a kubelet's: a loop device over the mapping's path. Returns the pin. The mapping can't be detached before
-    /// [`BlockDevices::unpin_device`], and what is on the device can't be mounted or formatted.
+    /// already: that pin, which may be a kubelet's, a loop device over the mapping's path. Returns
+    /// the pin. The mapping can't be detached before [`BlockDevices::unpin_device`], and what is on
+    /// the device can't be mounted or formatted.
     ///
     /// # Errors
     /// `DeviceError::NotMapped` if no device is mapped there; `DeviceError::Mounted` if it is

@@ -18,7 +18,8 @@ use crate::step::Step;
 use crate::types::DeviceNumber;
 
 /// The attribute of an image file that is being formatted: when that began, in seconds since 1970,
-/// and [`MADE`] when it is done, until the first mount. Only root sees it. A copy of an image has none.
+/// and [`MADE`] when it is done, until it is mounted or a pod gets it as a device. Only root sees it.
+/// A copy of an image has none.
 const ATTRIBUTE: &str = "trusted.volhost.format";
 const MADE: &[u8] = b"made";
 /// The longest value, in bytes.
