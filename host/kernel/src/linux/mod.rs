@@ -47,10 +47,11 @@
 //! | `tool` | running programs that make and check file systems |
 //! | `confinement`, `landlock` | what such a program can reach |
 //! | `sector` | the sector size that an image's loop device has |
+//! | `head` | the marks by which file systems are recognised |
 //! | `machine` | what the machine is able to do |
 //! | `ioctl` | device calls |
 //! | `stat` | looking without touching |
-//! | `syscall` | raw system calls; with `ioctl`, `landlock` and `quota/quotactl` the only `unsafe` |
+//! | `syscall` | raw system calls; with `ioctl`, `landlock`, `quota/quotactl` the only `unsafe` |
 
 mod append;
 mod blank;
@@ -72,6 +73,7 @@ mod freeze;
 mod fresh;
 mod fs_context;
 mod fuse;
+mod head;
 mod host_path;
 mod id_map;
 mod image_copy;

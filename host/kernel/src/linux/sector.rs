@@ -11,6 +11,8 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{FileType, XattrFlags};
 use rustix::io::Errno;
 
+use super::head::{EXT, XFS, has};
+
 /// The attribute of an image file that keeps its sector size, in digits. Only root sees it.
 const ATTRIBUTE: &str = "trusted.volhost.sector-size";
 /// The sector size of most disks, which every file system supports, in bytes.
@@ -23,12 +25,10 @@ const GPT_MARK: &[u8] = b"EFI PART";
 /// What is read of an image, in bytes: the superblocks of the file systems and both places of a
 /// partition table's header.
 const HEAD_BYTES: usize = 8 << 10;
-/// ext's superblock: its mark, and the size of its blocks as a power of two over 1,024.
-const EXT_MARK: (usize, [u8; 2]) = (1024 + 0x38, [0x53, 0xEF]);
+/// The size of ext's blocks, as a power of two over 1,024.
 const EXT_BLOCK: usize = 1024 + 0x18;
 const EXT_LARGE: u32 = 2;
-/// XFS's superblock: its mark, and the size of its sectors.
-const XFS_MARK: (usize, [u8; 4]) = (0, *b"XFSB");
+/// The size of XFS's sectors.
 const XFS_SECTOR: usize = 102;
 
 /// The sector size that the image's device is to have: what is noted at the file, else what its
@@ -68,18 +68,17 @@ fn of_content(image: &File) -> Option<u32> {
 }
 
 fn of_head(head: &[u8]) -> Option<u32> {
-    let has = |(at, mark): (usize, &[u8])| head.get(at..).is_some_and(|rest| rest.starts_with(mark));
-    if has((USUAL as usize, GPT_MARK)) {
+    if has(head, (USUAL as usize, GPT_MARK)) {
         return Some(USUAL);
     }
-    if has((LARGE as usize, GPT_MARK)) {
+    if has(head, (LARGE as usize, GPT_MARK)) {
         return Some(LARGE);
     }
-    if has((EXT_MARK.0, &EXT_MARK.1)) {
+    if has(head, EXT) {
         let log = head.get(EXT_BLOCK..).and_then(|rest| rest.first_chunk()).map(|bytes| u32::from_le_bytes(*bytes))?;
         return (log < EXT_LARGE).then_some(USUAL);
     }
-    if has((XFS_MARK.0, &XFS_MARK.1)) {
+    if has(head, XFS) {
         let bytes = head.get(XFS_SECTOR..).and_then(|rest| rest.first_chunk())?;
         return (u32::from(u16::from_be_bytes(*bytes)) < LARGE).then_some(USUAL);
     }
@@ -110,25 +109,18 @@ pub(super) fn too_large(device: &File) -> Result<Option<(u32, u32)>, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn with(marks: &[(usize, &[u8])]) -> Vec<u8> {
-        let mut head = vec![0; HEAD_BYTES];
-        for (at, bytes) in marks {
-            head[*at..at + bytes.len()].copy_from_slice(bytes);
-        }
-        head
-    }
+    use crate::linux::head::head_with;
 
     #[test]
     fn the_content_of_an_image_decides_its_sectors() {
         for (head, size) in [
-            (with(&[]), None),
-            (with(&[(512, GPT_MARK)]), Some(512)),
-            (with(&[(4096, GPT_MARK)]), Some(4096)),
-            (with(&[(EXT_MARK.0, &EXT_MARK.1)]), Some(512)),
-            (with(&[(EXT_MARK.0, &EXT_MARK.1), (EXT_BLOCK, &[2])]), None),
-            (with(&[(0, b"XFSB"), (XFS_SECTOR, &[2, 0])]), Some(512)),
-            (with(&[(0, b"XFSB"), (XFS_SECTOR, &[0x10, 0])]), None),
+            (head_with(&[]), None),
+            (head_with(&[(512, GPT_MARK)]), Some(512)),
+            (head_with(&[(4096, GPT_MARK)]), Some(4096)),
+            (head_with(&[EXT]), Some(512)),
+            (head_with(&[EXT, (EXT_BLOCK, &[2])]), None),
+            (head_with(&[XFS, (XFS_SECTOR, &[2, 0])]), Some(512)),
+            (head_with(&[XFS, (XFS_SECTOR, &[0x10, 0])]), None),
             (Vec::new(), None),
         ] {
             assert_eq!(of_head(&head), size);
@@ -138,13 +130,13 @@ mod tests {
     #[test]
     fn what_is_noted_counts_before_all_else() {
         let image = tempfile::tempfile().unwrap();
-        image.write_all_at(&with(&[(512, GPT_MARK)]), 0).unwrap();
+        image.write_all_at(&head_with(&[(512, GPT_MARK)]), 0).unwrap();
         assert_eq!(sector_size(&image, true), 512);
         if noted(&image).is_none() {
             // Without root, or on a file system without attributes, the content decides.
             return;
         }
-        image.write_all_at(&with(&[(4096, GPT_MARK)]), 0).unwrap();
+        image.write_all_at(&head_with(&[(4096, GPT_MARK)]), 0).unwrap();
         assert_eq!(sector_size(&image, false), 512);
         let copy = tempfile::tempfile().unwrap();
         copy_sector_size(&image, &copy);
