@@ -83,9 +83,10 @@ const _: () = assert!(size_of::<LoopStatus>() == 232 && size_of::<LoopConfig>() 
 /// The number of a loop device without a file, made if there is none. Another process may be given
 /// the same.
 pub(super) fn free_loop(control: impl AsFd) -> Result<u32> {
-    // The call returns its answer, which `NoArg` would drop; the C library's wrapper hands it on.
+    // The call returns its answer, which `NoArg` would drop. The C libraries' wrappers do not, but
+    // differ in the type of the request.
     // SAFETY: this request takes no argument.
-    let number = unsafe { libc::ioctl(control.as_fd().as_raw_fd(), LOOP_CTL_GET_FREE.into()) };
+    let number = unsafe { libc::syscall(libc::SYS_ioctl, control.as_fd().as_raw_fd(), LOOP_CTL_GET_FREE) };
     u32::try_from(number).map_err(|_| super::syscall::last_errno())
 }
 

@@ -51,7 +51,8 @@
 //! | `machine` | what the machine is able to do |
 //! | `ioctl` | device calls |
 //! | `stat` | looking without touching |
-//! | `syscall` | raw system calls; with `ioctl`, `landlock`, `quota/quotactl` the only `unsafe` |
+//! | `spawn` | making a child that becomes a program |
+//! | `syscall` | raw system calls; with `ioctl`, `landlock`, `quota/quotactl` and `spawn` the only `unsafe` |
 
 mod append;
 mod blank;
@@ -102,6 +103,7 @@ mod root;
 mod rpc_ping;
 mod sector;
 mod smb_ping;
+mod spawn;
 mod stat;
 mod sub_paths;
 mod syscall;
@@ -114,7 +116,7 @@ mod walk_progress;
 mod work_queue;
 
 pub use lease::is_being_written;
-pub(crate) use syscall::spawn;
+pub(crate) use spawn::spawn;
 pub use syscall::{PollTarget, release_free_memory, wait_ready};
 
 use std::ffi::{OsStr, OsString};

@@ -2,19 +2,16 @@
 //! are checked here.
 #![expect(
     unsafe_code,
-    reason = "with `ioctl`, `landlock` and `quotactl` the only place of the workspace that makes raw system calls"
+    reason = "with `ioctl`, `landlock`, `quotactl` and `spawn` the only place of the workspace that makes raw system calls"
 )]
 
 use std::ffi::CStr;
-use std::mem::{MaybeUninit, size_of, size_of_val, zeroed};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::ptr::null_mut;
+use std::mem::{size_of, size_of_val, zeroed};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::Pid;
-
-use crate::new_child::NewChild;
 
 /// `struct mnt_id_req`, as far as version 0 knows it.
 #[repr(C)]
@@ -250,102 +247,4 @@ fn idle(parent: libc::c_long) -> ! {
 pub(super) fn kill(pid: Pid) {
     // SAFETY: two numbers. It fails only if the child has ended, and then there is nothing to do.
     unsafe { libc::kill(pid.as_raw_nonzero().get(), libc::SIGKILL) };
-}
-
-/// Makes a child process, and returns once the kernel has loaded its program.
-pub(crate) fn spawn(child: &NewChild<'_>) -> Result<Pid, Errno> {
-    let NewChild { program, arguments, environment, stdio, inherited, own_group } = *child;
-    let mut actions = FileActions::new()?;
-    let kept = 3 + libc::c_int::try_from(inherited.len()).map_err(|_| Errno::MFILE)?;
-    // Above all that the child will have, so that none of them takes another's place before that
-    // was copied.
-    let copies = inherited.iter().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, kept)).collect::<Result<Vec<_>, _>>()?;
-    let inherited = copies.iter().map(AsFd::as_fd);
-    for (fd, number) in stdio.into_iter().chain(inherited).zip(0..) {
-        // SAFETY: the actions are initialised, and copy both numbers.
-        checked(unsafe { libc::posix_spawn_file_actions_adddup2(actions.raw(), fd.as_raw_fd(), number) })?;
-    }
-    // SAFETY: as above. Done last, so that all of them are in place.
-    checked(unsafe { libc::posix_spawn_file_actions_addclosefrom_np(actions.raw(), kept) })?;
-    // SAFETY: as above; the path is a NUL-terminated literal, which is copied.
-    checked(unsafe { libc::posix_spawn_file_actions_addchdir_np(actions.raw(), c"/".as_ptr()) })?;
-    let mut attributes = SpawnAttributes::new(own_group)?;
-    let argv: Vec<_> = arguments.iter().map(|text| text.as_ptr().cast_mut()).chain([null_mut()]).collect();
-    let envp: Vec<_> = environment.iter().map(|text| text.as_ptr().cast_mut()).chain([null_mut()]).collect();
-    let mut pid = 0;
-    // SAFETY: every pointer is to something that lives over the call; both lists end with null, and
-    // posix_spawn writes to neither.
-    checked(unsafe {
-        libc::posix_spawn(&raw mut pid, program.as_ptr(), actions.raw(), attributes.raw(), argv.as_ptr(), envp.as_ptr())
-    })?;
-    Pid::from_raw(pid).ok_or(Errno::SRCH)
-}
-
-/// The answer of the functions that return an error's number instead of setting it.
-fn checked(answer: libc::c_int) -> Result<(), Errno> {
-    if answer == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(answer)) }
-}
-
-/// A change to a child's descriptors before it becomes the program.
-struct FileActions(Box<MaybeUninit<libc::posix_spawn_file_actions_t>>);
-
-impl FileActions {
-    fn new() -> Result<Self, Errno> {
-        let mut actions = Box::new(MaybeUninit::uninit());
-        // SAFETY: the memory is ours, of the type's size, and does not move.
-        checked(unsafe { libc::posix_spawn_file_actions_init(actions.as_mut_ptr()) })?;
-        Ok(Self(actions))
-    }
-
-    fn raw(&mut self) -> *mut libc::posix_spawn_file_actions_t {
-        self.0.as_mut_ptr()
-    }
-}
-
-impl Drop for FileActions {
-    fn drop(&mut self) {
-        // SAFETY: initialised in `new`, and not used again.
-        unsafe { libc::posix_spawn_file_actions_destroy(self.raw()) };
-    }
-}
-
-/// The further settings of a child before it becomes the program.
-struct SpawnAttributes(Box<MaybeUninit<libc::posix_spawnattr_t>>);
-
-impl SpawnAttributes {
-    fn new(own_group: bool) -> Result<Self, Errno> {
-        let mut attributes = Box::new(MaybeUninit::uninit());
-        // SAFETY: the memory is ours, of the type's size, and does not move.
-        checked(unsafe { libc::posix_spawnattr_init(attributes.as_mut_ptr()) })?;
-        let mut attributes = Self(attributes);
-        let mut flags = libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF;
-        if own_group {
-            flags |= libc::POSIX_SPAWN_SETPGROUP;
-        }
-        let flags = libc::c_short::try_from(flags).map_err(|_| Errno::INVAL)?;
-        let mut signals = MaybeUninit::uninit();
-        // SAFETY: the set is initialised by `sigemptyset` before it is read, lives over the calls,
-        // and is copied; the attributes are initialised. A group of 0 is the child's own.
-        unsafe {
-            libc::sigemptyset(signals.as_mut_ptr());
-            checked(libc::posix_spawnattr_setsigmask(attributes.raw(), signals.as_ptr()))?;
-            // Rust's programs ignore it, and what is ignored stays so.
-            libc::sigaddset(signals.as_mut_ptr(), libc::SIGPIPE);
-            checked(libc::posix_spawnattr_setsigdefault(attributes.raw(), signals.as_ptr()))?;
-            checked(libc::posix_spawnattr_setpgroup(attributes.raw(), 0))?;
-            checked(libc::posix_spawnattr_setflags(attributes.raw(), flags))?;
-        }
-        Ok(attributes)
-    }
-
-    fn raw(&mut self) -> *mut libc::posix_spawnattr_t {
-        self.0.as_mut_ptr()
-    }
-}
-
-impl Drop for SpawnAttributes {
-    fn drop(&mut self) {
-        // SAFETY: initialised in `new`, and not used again.
-        unsafe { libc::posix_spawnattr_destroy(self.raw()) };
-    }
 }
