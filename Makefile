@@ -48,10 +48,14 @@ deb: PROFILE := release
 deb: plugins ## make a Debian package: target/volhost_VERSION_ARCHITECTURE.deb; SIGNING_KEY=
 	deploy/deb.sh --from $(OUT) --out $(TARGET)
 
+# The programs of an image are static, and so are built apart.
+IMAGE = programs=$$(deploy/static.sh $(PROFILE)) && deploy/image.sh --from "$$programs" --out $(TARGET)
+
 image: PROFILE := release
+image: BUILD := -p volhost-plugin-build
 image: plugins ## make a container image, as root: target/volhost-image.tar, for docker, podman and containerd; SIGNING_KEY=
 	@deploy/setup.sh --image
-	deploy/image.sh --from $(OUT) --out $(TARGET)
+	$(IMAGE)
 
 plugins: binaries ## build every plugin to a component: target/plugins/NAME.wasm
 	$(PLUGIN_BUILD) --out $(PLUGINS) $(call crates,plugins)
@@ -67,16 +71,16 @@ demo: build plugins ## see pods' volumes appear as mounts, in a root folder and 
 	@VOLHOST_BIN=$(abspath $(OUT))/volhost VOLHOST_PLUGIN_DIR=$(abspath $(PLUGINS)) examples/demo.sh
 
 cluster-demo: BUILD += -p volhost-tests
-cluster-demo: plugins ## see a stock Kubernetes use a plugin's volumes, as root; builds Kubernetes first, once, in 7 minutes
+cluster-demo: plugins ## see a stock Kubernetes use a plugin's volumes, as root; builds Kubernetes and the image's programs first, once, in 15 minutes
 	@deploy/setup.sh --cluster
-	deploy/image.sh --fast --from $(OUT) --out $(TARGET)
+	$(IMAGE) --fast
 	@$(OUT)/cluster-demo $(TARGET)/volhost-image.tar
 
 e2e: BUILD += -p volhost-tests
 e2e: plugins ## run Kubernetes' own tests of storage drivers, as root, in 15 minutes: FOCUS=REGEX, SKIP=REGEX, DRIVER=FOLDER
 	@deploy/setup.sh --cluster
 	@tests/kubernetes/build.sh --e2e
-	deploy/image.sh --fast --from $(OUT) --out $(TARGET)
+	$(IMAGE) --fast
 	@$(OUT)/cluster-e2e $(TARGET)/volhost-image.tar $(TARGET)/e2e "$(FOCUS)" "$(SKIP)" "$(DRIVER)"
 
 # The binaries too: end-to-end tests start them, and cargo builds for a test only those of its own package.
@@ -86,6 +90,7 @@ build-tests: plugins fixtures ## build what `make test` runs
 test: build-tests ## run every test; as root, kernel tests included (each in its own mount namespace)
 	@[ "$$(id -u)" = 0 ] || echo "note: not root, so the tests that mount can't run; see CONTRIBUTING.md"
 	@deploy/setup.sh --tests
+	@[ "$$(id -u)" != 0 ] || deploy/static.sh $(PROFILE) >/dev/null
 	@tests/run.sh $(PROGRAMS)
 
 # Not part of CI: rustup has miri for nightly compilers alone, and not for every one of them.
@@ -111,8 +116,11 @@ profile: plugins fixtures ## see where the time of 10,000 volumes goes (needs pe
 	$(PROFILING) build --profile profiling $(BENCHED) --bin volhost --bin volhostd --bench node
 	$(PROFILING) bench --profile profiling $(BENCHED) --bench node -- --profile $(if $(RECORD),--record)
 
+# What they measure with: linking another program of a release takes minutes.
+MEASURED := -p volhost-tests $(addprefix --bin ,volhost volhostd volhost-controller volhost-plugin-build)
+
 bench-kubernetes: PROFILE := release
-bench-kubernetes: BUILD += -p volhost-tests
+bench-kubernetes: BUILD += $(MEASURED) --bin cluster-bench
 bench-kubernetes: plugins ## measure volhost beside the stock kubelet, as root, on a release build, in 6 minutes: target/bench-kubernetes.json
 	@deploy/setup.sh --cluster
 	@$(OUT)/cluster-bench $(TARGET)/bench-kubernetes.json
@@ -129,7 +137,7 @@ $(error CONTROLLERS is volhost, kubernetes or both, not "$(CONTROLLERS)")
 endif
 
 bench-scale: PROFILE := release
-bench-scale: BUILD += -p volhost-tests
+bench-scale: BUILD += $(MEASURED) --bin cluster-scale
 bench-scale: plugins ## measure controllers and agents with many nodes and volumes, as root: target/bench-scale-*.json; NODES=, PODS=, VOLUMES=, CONTROLLERS=volhost, kubernetes or both
 	@deploy/setup.sh --cluster
 	@for controllers in $(subst both,volhost kubernetes,$(CONTROLLERS)); do \

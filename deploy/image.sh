@@ -4,14 +4,14 @@
 #
 #   deploy/image.sh [--from DIR] [--out DIR] [--fast]
 #
-# --from DIR  where cargo put the programs [default: target/release]
+# --from DIR  where cargo put the programs: see deploy/static.sh [default: target/release]
 # --out DIR   the folder of the archive, volhost-image.tar [default: target]
 # --fast      compress little
 #
 # SIGNING_KEY and SIGNING_PASSWORD_FILE sign the plugins: see deploy/install.sh.
 #
 # The image has volhost's programs and plugins, the programs that volhost runs (blkid, mkfs, e2fsck
-# and so on), the libraries that all of these need, certificates, and licences: nothing else. What is
+# and so on), the libraries that these need, certificates, and licences: nothing else. What is
 # not volhost's is taken from Debian packages, which are unpacked once, to
 # volhost-image-packages-NUMBER.tar beside the archive: delete that file to have newer ones.
 set -eu

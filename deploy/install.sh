@@ -45,8 +45,10 @@ from=$(realpath -m "$from")
 [ -z "$destdir" ] || destdir=$(realpath -m "$destdir")
 cd "$(dirname "$0")/.."
 
-# Cargo's target folder is above that of the profile; plugins are always in the checkout's.
-list=$(dirname "$from")/shipped-plugins.sha256
+# Cargo's target folder is above that of the profile, and above that of another compilation target;
+# plugins are always in the checkout's.
+list=$(dirname "$(dirname "$from")")/shipped-plugins.sha256
+[ -f "$list" ] || list=$(dirname "$from")/shipped-plugins.sha256
 for needed in "$from/volhost" "$from/volhostd" "$from/volhost-controller" "$from/kubectl-volhost"; do
     [ -f "$needed" ] || fail "$needed is not built; run make install, or give its folder with --from"
 done

@@ -21,7 +21,9 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# Programs of packages, and those of images.
 target=$(uname -m)-unknown-linux-gnu
+static_target=$(uname -m)-unknown-linux-musl
 plugin_target=wasm32-unknown-unknown
 
 library=$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html
@@ -34,7 +36,9 @@ linked() { # TARGET OPTION...
     cargo tree --quiet --locked --edges normal,no-proc-macro --prefix none --format '{p}|{l}|{r}' --target "$@" ||
         fail "cargo does not say what is linked"
 }
-linked "$target" -p volhost -p volhostd -p volhost-controller -p volhost-kubectl >"$work/linked"
+for programs in "$target" "$static_target"; do
+    linked "$programs" -p volhost -p volhostd -p volhost-controller -p volhost-kubectl
+done >"$work/linked"
 set --
 for manifest in plugins/*/Cargo.toml; do
     set -- "$@" -p "$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)"
@@ -45,8 +49,8 @@ sed 's/ (\*)$//' "$work/linked" | grep -v -e ' (/' -e '^$' | sort -u >"$work/cra
 
 # --- their texts: CRATE vVERSION|LICENCE|REPOSITORY|FILE, a line a file ---
 
-cargo metadata --quiet --locked --format-version 1 --filter-platform "$target" --filter-platform $plugin_target \
-    >"$work/metadata" || fail "cargo does not say where its sources are"
+cargo metadata --quiet --locked --format-version 1 --filter-platform "$target" --filter-platform "$static_target" \
+    --filter-platform $plugin_target >"$work/metadata" || fail "cargo does not say where its sources are"
 grep -o '"manifest_path":"[^"]*/Cargo.toml"' "$work/metadata" | sed 's,.*":"\(.*\)/Cargo.toml",\1,' >"$work/folders"
 while IFS='|' read -r crate licence repository; do
     folder=$(grep "/${crate% v*}-${crate##* v}\$" "$work/folders") || fail "the source of $crate is not where cargo keeps crates"

@@ -92,6 +92,7 @@ fi
 if [ $IMAGE = yes ]; then
     needs_command mmdebstrap mmdebstrap
     needs_command strip binutils
+    needs_command "$(uname -m)-linux-musl-gcc" musl-tools
 fi
 if [ $CLUSTER = yes ]; then
     needs_command openssl openssl

@@ -64,6 +64,7 @@ mod wait;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
+use volhost_allocator as _;
 use volhost_config::EnvironmentVariables;
 
 use arguments::{Cli, Command, InternalCommand};

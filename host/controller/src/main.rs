@@ -75,6 +75,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use arguments::{Cli, Command};
+use volhost_allocator as _;
 use volhost_config::EnvironmentVariables;
 
 /// Runs until SIGTERM, SIGINT or the loss of the Lease, and reports a failure on standard error.

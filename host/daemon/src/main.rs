@@ -28,6 +28,7 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
+use volhost_allocator as _;
 use volhost_config::EnvironmentVariables;
 
 use arguments::{Cli, Command, InternalCommand};

@@ -31,6 +31,7 @@ mod volumes;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
+use volhost_allocator as _;
 
 use arguments::{Cli, Command};
 use cluster::Cluster;

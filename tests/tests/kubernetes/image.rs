@@ -16,18 +16,23 @@ pub(crate) fn image() -> PathBuf {
 }
 
 fn make() -> PathBuf {
-    let built = artifacts::volhost();
-    let from = built.parent().unwrap();
-    let mut command = Command::new(workspace().join("deploy/image.sh"));
-    let out = from.parent().unwrap().join("image");
-    let output = command.arg("--fast").arg("--from").arg(from).arg("--out").arg(&out).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).trim().into()
+    let out = artifacts::volhost().parent().unwrap().with_file_name("image");
+    let [fast, from, to] = ["--fast", "--from", "--out"].map(Path::new);
+    run(&script("image.sh"), &[fast, from, &programs(), to, &out]).trim().into()
 }
 
-/// Runs a command that must succeed. Returns what it printed.
+/// The folder of the programs of images. `make test` has built them before, which takes minutes.
+fn programs() -> PathBuf {
+    workspace().join(run(&script("static.sh"), &[Path::new("dev")]).trim())
+}
+
+fn script(name: &str) -> String {
+    workspace().join("deploy").join(name).to_str().unwrap().to_owned()
+}
+
+/// Runs a command in the checkout, which must succeed. Returns what it printed.
 fn run(program: &str, arguments: &[&Path]) -> String {
-    let output = Command::new(program).args(arguments).output().unwrap();
+    let output = Command::new(program).args(arguments).current_dir(workspace()).output().unwrap();
     assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -59,9 +64,13 @@ fn the_image_has_what_volhost_runs_with_its_libraries_and_no_other_program() {
     let expected = own.iter().chain(&tools).chain(&["mke2fs"]);
     assert_eq!(found, expected.map(OsString::from).collect::<BTreeSet<OsString>>());
 
+    // Where rustc cannot link with musl, they need the image's libraries.
+    let is_static = programs().to_str().unwrap().contains("-linux-musl");
     for program in own {
         let version = run("chroot", &[root, &Path::new("/usr/local/bin").join(program), Path::new("--version")]);
         assert!(version.contains(env!("CARGO_PKG_VERSION")), "{program}: {version}");
+        let needs = run("readelf", &[Path::new("-dlW"), &root.join("usr/local/bin").join(program)]);
+        assert!(!is_static || !needs.contains("(NEEDED)") && !needs.contains("interpreter:"), "{program}: {needs}");
     }
     let loader = run("readelf", &[Path::new("-lW"), &root.join("sbin/mke2fs")]);
     let loader = loader.split("interpreter: ").nth(1).unwrap().split(']').next().unwrap();
@@ -78,7 +87,7 @@ fn the_image_has_what_volhost_runs_with_its_libraries_and_no_other_program() {
         assert!(root.join("usr/share/doc").join(package).join("copyright").is_file(), "{package}");
     }
     let notices = tempfile::tempdir().unwrap();
-    run(workspace().join("deploy/notices.sh").to_str().unwrap(), &[notices.path()]);
+    run(&script("notices.sh"), &[notices.path()]);
     for file in ["third-party-notices.txt", "rust-standard-library.html"] {
         let of_image = fs::read_to_string(root.join("usr/share/doc/volhost").join(file)).unwrap();
         assert!(of_image == fs::read_to_string(notices.path().join(file)).unwrap(), "{file}");
