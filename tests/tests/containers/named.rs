@@ -125,6 +125,22 @@ fn a_snapshot_is_a_volume_with_the_content_of_its_moment() {
     host.assert_clean();
 }
 
+#[test]
+fn a_volume_that_was_removed_does_not_come_back_with_its_name() {
+    let host = Host::start();
+    for round in 0..10 {
+        create(&host, "data");
+        let path = host.node.ok(&["volume", "mount", "data"]);
+        let file = host.node.path(path.trim().as_ref()).join("f");
+        assert!(!file.exists(), "round {round}: the volume before is there");
+        fs::write(file, "old").unwrap();
+        // The driver may still be unstaging it when its name is given to another one.
+        host.node.ok(&["volume", "umount", "data"]);
+        host.node.ok(&["volume", "rm", "data"]);
+    }
+    host.assert_clean();
+}
+
 /// Runs `volhost volume prune` with an answer on its standard input.
 fn prune(host: &Host, answer: &str) -> Output {
     let mut command = host.node.inside(artifacts::volhost());
@@ -190,11 +206,22 @@ fn volumes_and_users_survive_a_killed_daemon_and_volumes_a_reboot() {
 fn a_volume_grows_and_never_shrinks() {
     let host = Host::start();
     host.node.ok(&["volume", "create", "data", "-o", "plugin=loop", "-o", "size=64Mi"]);
+    let made = host.inspect("data")["persistent_volume"].clone();
+    assert!(made.as_str().is_some_and(|name| name.starts_with("pvc-")), "{made}");
+    let path = host.node.ok(&["volume", "mount", "data"]);
+    fs::write(host.node.path(path.trim().as_ref()).join("f"), "kept").unwrap();
     // Mounted, an ext file system grows only with CAP_SYS_RESOURCE, which not every machine gives.
+    host.node.ok(&["volume", "umount", "data"]);
     host.node.ok(&["volume", "resize", "data", "128Mi"]);
+    // Its file system grows when it is mounted.
+    let path = host.node.ok(&["volume", "mount", "data"]);
     let grown = || host.inspect("data")["capacity_bytes"] == 128 << 20;
     assert!(volhost_tests::wait::eventually(grown), "{}\n{}", host.inspect("data"), host.node.log());
-    host.node.ok(&["volume", "mount", "data"]);
+    assert_eq!(host.inspect("data")["persistent_volume"], made, "it is the same volume");
+    let inside = host.node.path(path.trim().as_ref());
+    assert_eq!(fs::read(inside.join("f")).unwrap(), b"kept");
+    let has = rustix::fs::statvfs(&inside).unwrap();
+    assert!(has.f_blocks * has.f_frsize > 100 << 20, "its file system has grown: {} blocks", has.f_blocks);
     let refused = host.node.fails(&["volume", "resize", "data", "1Mi"]);
     assert!(refused.contains("cannot shrink"), "{refused}");
     host.node.ok(&["volume", "umount", "data"]);

@@ -146,7 +146,13 @@ impl ProvisionOptions {
 
     /// Returns the manifest of the StorageClass and of the claim, with its labels, which begins with
     /// the content of `source`, if there is one.
-    pub(super) fn manifest(&self, volume: &VolumeName, labels: &Labels, source: Option<&VolumeName>) -> String {
+    pub(super) fn manifest(
+        &self,
+        volume: &VolumeName,
+        uid: &str,
+        labels: &Labels,
+        source: Option<&VolumeName>,
+    ) -> String {
         let class = json!({
             "apiVersion": "storage.k8s.io/v1",
             "kind": "StorageClass",
@@ -158,7 +164,7 @@ impl ProvisionOptions {
             "volumeBindingMode": "Immediate",
             "allowVolumeExpansion": true,
         });
-        let mut claim = claim(volume, labels, self.size);
+        let mut claim = claim(volume, Some(uid), labels, self.size);
         if let (Some(source), Some(spec)) = (source, claim.get_mut("spec").and_then(Value::as_object_mut)) {
             let source = json!({ "kind": "PersistentVolumeClaim", "name": source.claim() });
             spec.insert("dataSource".to_owned(), source);
@@ -185,12 +191,12 @@ pub(super) fn shown(text: &str) -> String {
     text.chars().take(64).collect()
 }
 
-/// Returns the claim of a volume that a driver makes.
-pub(super) fn claim(volume: &VolumeName, labels: &Labels, size: u64) -> Value {
+/// Returns the claim of a volume that a driver makes. `uid`: none for that which its key gives it.
+pub(super) fn claim(volume: &VolumeName, uid: Option<&str>, labels: &Labels, size: u64) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": { "name": volume.claim(), "namespace": NAMESPACE, "labels": labels },
+        "metadata": { "name": volume.claim(), "namespace": NAMESPACE, "uid": uid, "labels": labels },
         "spec": {
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": volume.class(),
@@ -263,7 +269,7 @@ mod tests {
     fn a_plugin_of_volhost_needs_no_domain() {
         let manifest = |plugin| match read(&[("plugin", plugin)]) {
             Ok(VolumeOptions::Provisioned(options)) => {
-                options.manifest(&VolumeName::new("data").unwrap(), &Labels::new(), None)
+                options.manifest(&VolumeName::new("data").unwrap(), "5f0c", &Labels::new(), None)
             }
             other => panic!("{other:?}"),
         };
@@ -280,7 +286,7 @@ mod tests {
         let class = json!({ "provisioner": "p", "mountOptions": ["noatime"], "parameters": { "a": "b" } });
         let options = ProvisionOptions::of_class(&class, 7).unwrap();
         let (copy, of) = (VolumeName::new("copy").unwrap(), VolumeName::new("data").unwrap());
-        let manifest = options.manifest(&copy, &Labels::new(), Some(&of));
+        let manifest = options.manifest(&copy, "5f0c", &Labels::new(), Some(&of));
         for part in [r#""a":"b""#, r#"["noatime"]"#, r#""storage":"7""#, r#""name":"data""#, r#"PersistentVolumeClaim"#]
         {
             assert!(manifest.contains(part), "{part}: {manifest}");

@@ -12,7 +12,7 @@ use volhost_model::view::{ClaimView, EventKind, PodView};
 use volhost_node::event_loop::NodeHandle;
 use volhost_node::event_loop::manifest_text::FieldValidation;
 use volhost_node::event_loop::requests::{PodSelector, RequestError};
-use volhost_objects::{Kind, ObjectKey};
+use volhost_objects::{Kind, ObjectKey, derived_uid};
 
 use super::names::{NAMESPACE, NamedVolumeNameError, VolumeName};
 use super::options::{CREATED, Labels, ProvisionOptions, VolumeOptions, claim};
@@ -136,8 +136,9 @@ impl Volumes {
     async fn manifest(&self, volume: &VolumeName, options: &VolumeOptions) -> Result<String, VolumesError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let labels = Labels::from([(CREATED.to_owned(), now.as_secs().to_string())]);
+        let uid = new_uid(volume, now);
         let (of, size) = match options {
-            VolumeOptions::Provisioned(options) => return Ok(options.manifest(volume, &labels, None)),
+            VolumeOptions::Provisioned(options) => return Ok(options.manifest(volume, &uid, &labels, None)),
             VolumeOptions::Local(local) => return Ok(local.manifest(volume, &labels)),
             VolumeOptions::Copy { of, size } => (VolumeName::new(of)?, *size),
         };
@@ -148,7 +149,7 @@ impl Volumes {
         let size = size.unwrap_or_else(|| has.capacity.max(has.requested));
         let options = self.class(&of).await?.and_then(|class| ProvisionOptions::of_class(&class, size));
         let options = options.ok_or_else(|| VolumesError::NoClass(of.as_str().to_owned()))?;
-        Ok(options.manifest(volume, &labels, Some(&of)))
+        Ok(options.manifest(volume, &uid, &labels, Some(&of)))
     }
 
     /// Returns the StorageClass of a volume, if it is there.
@@ -159,7 +160,12 @@ impl Volumes {
             "metadata": { "name": volume.class() },
             "provisioner": "any",
         });
-        let compared = self.node.compare_objects(class.to_string(), FieldValidation::Strict).await?;
+        self.present(&class).await
+    }
+
+    /// Returns an object as it is now, if it is there.
+    async fn present(&self, object: &Value) -> Result<Option<Value>, RequestError> {
+        let compared = self.node.compare_objects(object.to_string(), FieldValidation::Strict).await?;
         let present = compared.objects.into_iter().find_map(|object| object.present);
         Ok(present.and_then(|text| serde_json::from_str(&text).ok()))
     }
@@ -287,7 +293,11 @@ impl Volumes {
         if size < bytes {
             return Err(VolumesError::Shrink { name: volume.as_str().to_owned(), has: bytes, wanted: size });
         }
-        self.node.add_objects(claim(volume, &has.labels, size).to_string(), FieldValidation::Strict).await?;
+        // With another uid it were the claim of another volume, and this one would be deleted.
+        let present = self.present(&claim(volume, None, &has.labels, size)).await?;
+        let present = present.ok_or_else(|| VolumesError::Unknown(volume.as_str().to_owned()))?;
+        let uid = present.pointer("/metadata/uid").and_then(Value::as_str);
+        self.node.add_objects(claim(volume, uid, &has.labels, size).to_string(), FieldValidation::Strict).await?;
         Ok(())
     }
 
@@ -356,4 +366,12 @@ fn words(failure: &WaitFailure) -> String {
     });
     let words: Vec<String> = volumes.filter(|words| !words.is_empty()).collect();
     if words.is_empty() { "the time is over".to_owned() } else { words.join("; ") }
+}
+
+/// A uid that no other claim has had, those of an earlier volume of this name included: a volume
+/// that was removed is deleted, and does not come back with its name.
+fn new_uid(volume: &VolumeName, now: Duration) -> String {
+    // No object has such a name.
+    let name = format!("{} {}", volume.claim(), now.as_nanos());
+    derived_uid(&ObjectKey::new(Kind::PersistentVolumeClaim, NAMESPACE, name))
 }
