@@ -22,10 +22,19 @@ impl Cluster {
     /// # Panics
     /// When it does not; the end of its log is in the message.
     pub fn start_component(&self, component: &'static str) {
+        self.start_component_with(component, &[]);
+    }
+
+    /// The same with more arguments than it usually has.
+    ///
+    /// # Panics
+    /// As [`Cluster::start_component`].
+    pub fn start_component_with(&self, component: &'static str, arguments: &[&str]) {
         let log = fs::File::options().create(true).append(true).open(self.log_file(component)).expect("a log");
         let child = self
             .program(component)
             .args(configuration::arguments(self, component))
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a handle"))
             .stderr(log)
@@ -38,7 +47,13 @@ impl Cluster {
             serves = self.serves(component);
             serves || !self.runs(component)
         });
-        assert!(serves, "{component} does not serve; its log ends:\n{}", self.log_end(component));
+        if !serves {
+            // The last line first: what shows a failed test may shorten the rest.
+            let state = if self.runs(component) { "does not serve" } else { "has ended" };
+            let log = self.log_end(component);
+            let last = log.lines().last().unwrap_or_default();
+            panic!("{component} {state}: {last}\nits log ends:\n{log}");
+        }
         if component == "containerd" {
             let image = self.built.join("image.tar").display().to_string();
             self.ctr(&["images", "import", "--local", &image]);

@@ -8,8 +8,8 @@ use super::{Cluster, NODE, free_ports};
 /// What programs of the cluster write outside the node's folder goes to file systems that end with
 /// the mount namespace. The folder is a mount, as the kubelet's root has to be.
 pub(super) const PREPARE: &str = r#"
-mkdir -p /run/containerd /var/lib/kubelet
-for folder in /run/containerd /var/lib/kubelet /var/log; do mount -t tmpfs none "$folder"; done
+mkdir -p /run/containerd /var/lib/cni /var/lib/kubelet
+for folder in /run/containerd /var/lib/cni /var/lib/kubelet /var/log; do mount -t tmpfs none "$folder"; done
 mkdir -p "$NODE/etcd" "$NODE/containerd" "$NODE/cni/bin" "$NODE/cni/conf" "$NODE/kubelet" "$NODE/log" "$NODE/static"
 mount --bind "$NODE" "$NODE"
 mount --make-shared "$NODE"
@@ -106,6 +106,9 @@ rules:
   - { level: None }
 ";
 
+/// The most that etcd's documentation advises; its default is a quarter of it.
+const ETCD_BYTES: u64 = 8 << 30;
+
 /// A network plugin (CNI 1.0) for pods without the host's network, which have none: the address is
 /// one of documentation.
 const NETWORK: &str = r#"#!/bin/sh
@@ -147,7 +150,9 @@ current-context: test
 }
 
 /// `restrict_oom_score_adj`: a root without `CAP_SYS_RESOURCE` may not lower the score as the
-/// kubelet asks, and containers would not start.
+/// kubelet asks, and containers would not start. The node resource interface (NRI), which nothing here
+/// uses, has one socket for the whole machine: two nodes that start in the same moment both replace
+/// it, and the containerd that finds the other's ends.
 fn containerd(cluster: &Cluster) -> String {
     let (folder, built) = (cluster.folder().display(), cluster.built.display());
     format!(
@@ -158,6 +163,8 @@ state = '{folder}/containerd/state'
 address = '{folder}/containerd.sock'
 [ttrpc]
 address = '{folder}/containerd.sock.ttrpc'
+[plugins.'io.containerd.nri.v1.nri']
+disable = true
 [plugins.'io.containerd.cri.v1.images']
 snapshotter = 'overlayfs'
 use_local_image_pull = true
@@ -223,7 +230,7 @@ pub(super) fn arguments(cluster: &Cluster, component: &str) -> Vec<String> {
             "--name=one --data-dir={folder}/etcd --listen-client-urls=http://127.0.0.1:{client}
             --advertise-client-urls=http://127.0.0.1:{client} --listen-peer-urls=http://127.0.0.1:{peers}
             --initial-advertise-peer-urls=http://127.0.0.1:{peers} --initial-cluster=one=http://127.0.0.1:{peers}
-            --unsafe-no-fsync --log-level=warn",
+            --unsafe-no-fsync --quota-backend-bytes={ETCD_BYTES} --log-level=warn",
             client = ports.etcd,
             peers = ports.etcd_peers,
         ),

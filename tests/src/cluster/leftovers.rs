@@ -2,22 +2,29 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 /// Settings of the kernel that the kubelet changes.
 const CHANGED: [&str; 3] = ["vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops"];
 
-/// The values before the kubelet started.
+/// The values before the first kubelet of this process started. Of two clusters that overlap, the
+/// later one would read what the kubelet of the earlier one has set.
+static BEFORE: LazyLock<Vec<(&str, String)>> = LazyLock::new(|| {
+    let value = |name| fs::read_to_string(Path::new("/proc/sys").join(name));
+    CHANGED.iter().filter_map(|name| Some((*name, value(name).ok()?))).collect()
+});
+
+/// The values to be restored.
 #[derive(Debug)]
-pub(super) struct Sysctls(Vec<(&'static str, String)>);
+pub(super) struct Sysctls(&'static [(&'static str, String)]);
 
 impl Sysctls {
     pub(super) fn read() -> Self {
-        let value = |name| fs::read_to_string(Path::new("/proc/sys").join(name));
-        Self(CHANGED.iter().filter_map(|name| Some((*name, value(name).ok()?))).collect())
+        Self(&BEFORE)
     }
 
     pub(super) fn restore(&self) {
-        for (name, value) in &self.0 {
+        for (name, value) in self.0 {
             // A value that the machine refuses to take back is not the test's failure.
             let _ = fs::write(Path::new("/proc/sys").join(name), value);
         }
