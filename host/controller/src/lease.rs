@@ -112,6 +112,11 @@ impl Election {
         self.duration.saturating_mul(2) / 3
     }
 
+    /// How long one attempt to renew may take: there is time for another one.
+    fn attempt(&self) -> Duration {
+        self.deadline() / 2
+    }
+
     /// The pause between two renewals or attempts.
     fn pause(&self) -> Duration {
         self.duration.saturating_mul(2) / 15
@@ -142,8 +147,10 @@ impl Election {
         &self,
         seen: &mut Option<(Option<String>, Instant)>,
     ) -> Result<Option<HeldLease>, kube::Error> {
+        let found = self.api.get_opt(&self.name).await?;
+        // It counts from before the write: others see it later.
         let begun = Instant::now();
-        let Some(found) = self.api.get_opt(&self.name).await? else {
+        let Some(found) = found else {
             let lease = Lease {
                 metadata: ObjectMeta {
                     name: Some(self.name.clone()),
@@ -245,7 +252,7 @@ impl Election {
         }
         lease.metadata.annotations.get_or_insert_default().insert(ANNOTATION.to_owned(), held.entries.text());
         let left = self.deadline().saturating_sub(held.renewed.elapsed());
-        match timeout(left, self.api.replace(&self.name, &post(), &lease)).await {
+        match timeout(left.min(self.attempt()), self.api.replace(&self.name, &post(), &lease)).await {
             Ok(Ok(lease)) => {
                 held.lease = lease;
                 held.renewed = begun;

@@ -177,7 +177,7 @@ async fn begin(arguments: &ControllerArguments, metrics: &Metrics) -> Result<Beg
     let HumanDuration(timeout) = arguments.timeout;
     let driver = Arc::new(Driver::connect(arguments.csi.path(), timeout, metrics.calls()).await?);
     let agent = format!("volhost-controller/{} ({})", env!("CARGO_PKG_VERSION"), driver.name());
-    let Connection { requests: client, watches } = volhost_cluster_client::connect(config, &agent)?;
+    let Connection { requests: client, watches } = volhost_cluster_client::connect(config.clone(), &agent)?;
     let (queues, known) = (Queues::default(), Arc::new(OnceLock::new()));
     metrics.watch_queues(queues.clone());
     let caches = Caches::start(&watches, &driver, &namespace, handlers(&queues, &known, driver.name()));
@@ -190,7 +190,7 @@ async fn begin(arguments: &ControllerArguments, metrics: &Metrics) -> Result<Beg
     // Objects' names have no capitals.
     let lease = format!("volhost-controller-{}", driver.name().to_ascii_lowercase());
     let HumanDuration(duration) = arguments.lease_duration;
-    let election = service::candidate(client.clone(), &namespace, lease, duration)?;
+    let election = service::candidate(config, &agent, &namespace, lease, duration)?;
     Ok(Begun { client, driver, caches, queues, election, namespace })
 }
 

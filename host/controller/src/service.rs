@@ -4,11 +4,12 @@
 use std::future::Future;
 use std::time::Duration;
 
-use kube::Client;
+use kube::Config;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use volhost_cluster_client::Connection;
 use volhost_config::{LogFilter, LogFormat};
 use volhost_telemetry::Telemetry;
 
@@ -56,12 +57,17 @@ fn stopped_by_signal() -> Result<CancellationToken, ControllerError> {
     Ok(stop)
 }
 
-/// This replica's part in the election for a Lease, by a name that no other replica ever has.
+/// This replica's part in the election for a Lease, by a name that no other replica ever has. `agent`:
+/// who asks, for the API server's log.
+///
+/// It has a connection of its own: the API server takes 100 requests of a connection at once, and a
+/// renewal that waits behind others may come too late.
 ///
 /// # Errors
-/// [`ControllerError::Random`], [`ControllerError::Config`].
+/// [`ControllerError::Random`], [`ControllerError::Config`], [`ControllerError::Connection`].
 pub(crate) fn candidate(
-    client: Client,
+    config: Config,
+    agent: &str,
     namespace: &str,
     lease: String,
     duration: Duration,
@@ -70,7 +76,8 @@ pub(crate) fn candidate(
     let unique = std::fs::read_to_string(RANDOM_UUID).map_err(ControllerError::Random)?;
     let identity = format!("{}_{}", volhost_config::host_name()?, unique.trim());
     info!(identity, lease, namespace, "waiting for the Lease");
-    Ok(Election::new(client, namespace, lease, identity, duration))
+    let Connection { requests, .. } = volhost_cluster_client::connect(config, agent)?;
+    Ok(Election::new(requests, namespace, lease, identity, duration))
 }
 
 /// Works while the Lease is held. `working` ends some time after `stop` is cancelled, and the Lease

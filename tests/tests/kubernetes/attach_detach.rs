@@ -297,6 +297,27 @@ fn a_volume_of_one_node_moves_when_the_node_has_released_it_or_is_lost() {
 }
 
 #[test]
+fn the_lease_is_kept_while_all_other_requests_wait() {
+    const WATCHES: usize = 7;
+    let cluster = Cluster::start_control_plane();
+    AttachDetach::deploy(&cluster);
+    // A connection has as many requests at once as there are watches, which never end.
+    cluster.kill_component("kube-apiserver");
+    let requests = format!("--http2-max-streams-per-connection={WATCHES}");
+    cluster.start_component_with("kube-apiserver", &[&requests]);
+    let replica = AttachDetach::start(&cluster, "busy", &[]);
+    replica.wait_leads();
+    // More renewals than fit between the first one, which comes before all watches, and its expiry.
+    let mut renewals = BTreeSet::new();
+    let is_kept = || {
+        let path = "jsonpath={.spec.renewTime}";
+        renewals.insert(cluster.kubectl(&["get", "lease", "-n", NAMESPACE, NAME, "-o", path]));
+        renewals.len() > 10
+    };
+    assert!(eventually(is_kept), "{}", replica.log());
+}
+
+#[test]
 fn a_replica_that_is_killed_is_followed_by_another_and_nothing_is_lost_or_attached_twice() {
     const CLAIMS: usize = 24;
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -101,12 +101,12 @@ async fn control(arguments: AttachDetachArguments, stop: CancellationToken) -> R
     let config = volhost_cluster_client::configuration(arguments.kubeconfig.as_deref()).await?;
     let namespace = arguments.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     let agent = format!("{NAME}/{}", env!("CARGO_PKG_VERSION"));
-    let Connection { requests: client, watches } = volhost_cluster_client::connect(config, &agent)?;
+    let Connection { requests: client, watches } = volhost_cluster_client::connect(config.clone(), &agent)?;
     let mut listed = watch_causes(&watches, &shared);
     // Not waited for: without a node's id an attachment takes one write more.
     let csi_nodes = watch_csi_nodes(&watches, &shared);
     let HumanDuration(duration) = arguments.lease_duration;
-    let election = service::candidate(client.clone(), &namespace, NAME.to_owned(), duration)?;
+    let election = service::candidate(config, &agent, &namespace, NAME.to_owned(), duration)?;
     metrics.leads.set(election.lease(), false);
     let elected = async {
         for listed in &mut listed {

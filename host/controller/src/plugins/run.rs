@@ -48,7 +48,7 @@ async fn control(arguments: PluginControllerArguments, stop: CancellationToken) 
     let config = volhost_cluster_client::configuration(arguments.kubeconfig.as_deref()).await?;
     let namespace = arguments.namespace.unwrap_or_else(|| config.default_namespace.clone());
     let agent = format!("volhost-plugin-controller/{}", env!("CARGO_PKG_VERSION"));
-    let Connection { requests: client, watches } = volhost_cluster_client::connect(config, &agent)?;
+    let Connection { requests: client, watches } = volhost_cluster_client::connect(config.clone(), &agent)?;
     let changed = Arc::new(Notify::new());
     let cluster = Cluster::start(&watches, &changed);
     match stop.run_until_cancelled(cluster.wait_ready()).await {
@@ -56,7 +56,7 @@ async fn control(arguments: PluginControllerArguments, stop: CancellationToken) 
         Some(ready) => ready.map_err(|_| ControllerError::Watch)?,
     }
     let HumanDuration(duration) = arguments.lease_duration;
-    let election = service::candidate(client.clone(), &namespace, LEASE.to_owned(), duration)?;
+    let election = service::candidate(config, &agent, &namespace, LEASE.to_owned(), duration)?;
     metrics.set_leads(election.lease(), false);
     let Some(held) = stop.run_until_cancelled(election.acquire()).await else { return Ok(()) };
     metrics.set_leads(election.lease(), true);
