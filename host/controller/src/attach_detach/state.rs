@@ -1,5 +1,10 @@
 //! What is known of the cluster, by node and by volume, and which nodes a change concerns. Pure.
 //!
+//! | module | its job |
+//! |---|---|
+//! | [`attachments`] | what VolumeAttachments change |
+//! | [`planning`] | what a node's pods want, and the plan that follows |
+//!
 //! Nothing here walks over all pods when one object changes: pods are found by their node and by
 //! their claims, attachments by their node and their volume.
 //!
@@ -8,19 +13,24 @@
 //!   node gets its volume meanwhile. It stays known until the API server says that it is not there.
 //! - What this program has written is not replaced by an older version that a watch shows later.
 
+mod attachments;
+mod planning;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use k8s_openapi::api::core::v1::PersistentVolume;
-use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, VolumeAttachment};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode};
 use kube::Resource;
 
 use super::names;
 use super::objects::{Node, PersistentVolumeClaim, Pod};
-use super::plan::{AttachmentFacts, NodeFacts, NodePlan, NodeView, Stage, Wanted, plan};
-use super::source::{self, Flex, Objects, Resolved, Unknown, csi_name, may_attach, resolve};
-use crate::{migrated, protection};
+use super::plan::{AttachmentFacts, NodeFacts};
+use super::source::{self, Objects, csi_name, may_attach};
+use crate::migrated;
+
+use attachments::is_own;
+pub(super) use planning::Planned;
 
 /// Namespace and name.
 type Key = (String, String);
@@ -95,40 +105,6 @@ pub(super) struct ClusterState {
     waiting: HashMap<String, Nodes>,
     /// Since when an attachment is not wanted, by node.
     unwanted_since: HashMap<String, BTreeMap<String, Instant>>,
-}
-
-/// The plan for a node, with what its execution needs to know.
-#[derive(Debug)]
-pub(super) struct Planned {
-    pub(super) plan: NodePlan,
-    pub(super) wanted: BTreeMap<String, Wanted>,
-    /// The UID of the node.
-    pub(super) node_uid: Option<String>,
-    /// The metadata of VolumeAttachments that are created protected, by their names.
-    pub(super) protected: BTreeMap<String, ObjectMeta>,
-    /// The pods that want an attachment.
-    pub(super) pods: BTreeMap<String, Vec<PodName>>,
-    /// For attachments that wait: the pods that use the volume on other nodes.
-    pub(super) users: BTreeMap<String, Vec<PodName>>,
-    /// For attachments that wait: why the volume cannot be detached.
-    pub(super) detach_errors: BTreeMap<String, String>,
-    /// The errors of attachments that are wanted.
-    pub(super) attach_errors: BTreeMap<String, String>,
-    /// The volumes that wait until a FlexVolume driver's program has attached them, and their pods.
-    pub(super) flex: BTreeMap<Flex, Vec<PodName>>,
-}
-
-/// What the pods of a node want.
-#[derive(Default)]
-struct Wants {
-    /// Volumes that are attached, by attachment.
-    wanted: BTreeMap<String, Wanted>,
-    /// The pods that want an attachment.
-    pods: BTreeMap<String, Vec<PodName>>,
-    /// The pods that lack objects.
-    unknown: Vec<(Key, Unknown)>,
-    /// The volumes of FlexVolume drivers.
-    flex: BTreeMap<Flex, Vec<PodName>>,
 }
 
 impl ClusterState {
@@ -363,169 +339,6 @@ impl ClusterState {
         }
     }
 
-    /// VolumeAttachments have changed.
-    pub(super) fn attachments(&mut self, change: Change<VolumeAttachment>) -> Nodes {
-        let mut nodes = Nodes::new();
-        match change {
-            Change::Begun => self.lists = self.lists.saturating_add(1),
-            Change::Listed(listed) => {
-                let names: HashSet<&str> = listed.iter().filter_map(|one| one.metadata.name.as_deref()).collect();
-                let lists = self.lists;
-                // What was made after the list was asked for need not be in it.
-                let is_gone = |(name, known): &(&String, &Attachment)| {
-                    !names.contains(name.as_str()) && known.created_in.is_none_or(|begun| begun < lists)
-                };
-                let gone = self.attachments.iter().filter(is_gone).map(|(name, _)| name.clone());
-                let gone: Vec<String> = gone.collect();
-                gone.iter().for_each(|name| self.drop_attachment(name, &mut nodes));
-                let shown: HashSet<&String> = listed.iter().filter_map(|one| one.metadata.uid.as_ref()).collect();
-                self.gone.retain(|uid| shown.contains(uid));
-                listed.iter().for_each(|one| self.put_attachment(one, false, &mut nodes));
-            }
-            Change::Applied(attachment) => self.put_attachment(&attachment, false, &mut nodes),
-            Change::Deleted(attachment) => {
-                let uid = attachment.metadata.uid.unwrap_or_default();
-                self.gone.remove(&uid);
-                let name = attachment.metadata.name.unwrap_or_default();
-                let is_other = |known: &Attachment| known.facts.uid.as_ref().is_some_and(|known| *known != uid);
-                if !self.attachments.get(&name).is_some_and(is_other) {
-                    self.drop_attachment(&name, &mut nodes);
-                }
-            }
-        }
-        nodes
-    }
-
-    /// This program has written this VolumeAttachment: the API server's answer.
-    pub(super) fn wrote_attachment(&mut self, attachment: &VolumeAttachment) -> Nodes {
-        let mut nodes = Nodes::new();
-        self.put_attachment(attachment, true, &mut nodes);
-        nodes
-    }
-
-    /// The VolumeAttachment of this name was not created.
-    pub(super) fn not_created(&mut self, name: &str) -> Nodes {
-        let mut nodes = Nodes::new();
-        if self.attachments.get(name).is_some_and(|known| known.facts.uid.is_none()) {
-            self.drop_attachment(name, &mut nodes);
-        }
-        nodes
-    }
-
-    /// Whether the VolumeAttachment of this name was created is not known.
-    pub(super) fn may_be_created(&mut self, name: &str) {
-        if let Some(known) = self.attachments.get_mut(name).filter(|known| known.facts.uid.is_none()) {
-            known.facts.stage = Stage::Uncertain;
-        }
-    }
-
-    /// The API server says that this VolumeAttachment is gone.
-    pub(super) fn deleted_attachment(&mut self, name: &str, uid: Option<&str>) -> Nodes {
-        let mut nodes = Nodes::new();
-        let known = self.attachments.get(name).map(|known| known.facts.uid.as_deref());
-        if known == Some(uid) {
-            self.gone.extend(uid.map(str::to_owned));
-            self.drop_attachment(name, &mut nodes);
-        }
-        nodes
-    }
-
-    fn put_attachment(&mut self, object: &VolumeAttachment, is_answer: bool, nodes: &mut Nodes) {
-        let Some(name) = object.metadata.name.clone() else { return };
-        let uid = object.metadata.uid.clone();
-        if uid.as_ref().is_some_and(|uid| self.gone.contains(uid)) {
-            return;
-        }
-        let version = version(object);
-        let before = self.attachments.get(&name);
-        let is_old = |known: &&Attachment| known.facts.uid == uid && known.version >= version;
-        if before.is_some_and(|known| is_old(&known)) {
-            if let Some(known) = self.attachments.get_mut(&name).filter(|_| !is_answer) {
-                known.created_in = None;
-            }
-            return;
-        }
-        let before = self.take_attachment(&name);
-        let status = object.status.as_ref();
-        let error = |error: Option<&k8s_openapi::api::storage::v1::VolumeError>| {
-            error.and_then(|error| error.message.clone()).filter(|message| !message.is_empty())
-        };
-        let stage = match (&object.metadata.deletion_timestamp, status.is_some_and(|status| status.attached)) {
-            (Some(_), _) => Stage::Detaching,
-            (None, true) => Stage::Attached,
-            (None, false) => Stage::Attaching,
-        };
-        let source = &object.spec.source;
-        let inline = source.inline_volume_spec.as_ref().and_then(csi_name);
-        let persistent_volume = source.persistent_volume_name.clone();
-        let volume = inline.or_else(|| self.volume_of(persistent_volume.as_deref()?));
-        // An answer to a creation: until the watch shows it, a list may be older than it.
-        let created_in = match &before {
-            Some(before) if before.facts.uid == uid => before.created_in,
-            _ => Some(self.lists),
-        };
-        let mut known = Attachment {
-            node: object.spec.node_name.clone(),
-            facts: AttachmentFacts {
-                stage,
-                uid,
-                is_own: false,
-                volume: volume.or_else(|| before.as_ref()?.facts.volume.clone()),
-                attach_error: error(status.and_then(|status| status.attach_error.as_ref())),
-            },
-            persistent_volume,
-            detach_error: error(status.and_then(|status| status.detach_error.as_ref())),
-            version,
-            created_in: created_in.filter(|_| is_answer),
-        };
-        known.facts.is_own = is_own(&name, &known);
-        nodes.insert(known.node.clone());
-        let is_same_error = before.as_ref().is_some_and(|before| before.detach_error == known.detach_error);
-        if let (false, Some(volume)) = (is_same_error, &known.facts.volume) {
-            nodes.extend(self.waiting.get(volume).into_iter().flatten().cloned());
-        }
-        self.insert_attachment(name, known);
-    }
-
-    fn drop_attachment(&mut self, name: &str, nodes: &mut Nodes) {
-        let Some(known) = self.take_attachment(name) else { return };
-        if let Some(since) = self.unwanted_since.get_mut(&known.node) {
-            since.remove(name);
-        }
-        nodes.insert(known.node);
-        match &known.facts.volume {
-            Some(volume) => nodes.extend(self.waiting.get(volume).into_iter().flatten().cloned()),
-            // Of which volume it was, is not known.
-            None => nodes.extend(self.waiting.values().flatten().cloned()),
-        }
-    }
-
-    fn take_attachment(&mut self, name: &str) -> Option<Attachment> {
-        let known = self.attachments.remove(name)?;
-        let name = name.to_owned();
-        remove(&mut self.attachments_of_node, &known.node, &name);
-        match &known.facts.volume {
-            Some(volume) => remove(&mut self.attachments_of_volume, volume, &name),
-            None => drop(self.unidentified.remove(&name)),
-        }
-        if let Some(object) = &known.persistent_volume {
-            remove(&mut self.attachments_of_object, object, &name);
-        }
-        Some(known)
-    }
-
-    fn insert_attachment(&mut self, name: String, known: Attachment) {
-        self.attachments_of_node.entry(known.node.clone()).or_default().insert(name.clone());
-        match &known.facts.volume {
-            Some(volume) => drop(self.attachments_of_volume.entry(volume.clone()).or_default().insert(name.clone())),
-            None => drop(self.unidentified.insert(name.clone())),
-        }
-        if let Some(object) = &known.persistent_volume {
-            self.attachments_of_object.entry(object.clone()).or_default().insert(name.clone());
-        }
-        self.attachments.insert(name, known);
-    }
-
     /// What is known of a node.
     pub(super) fn node(&self, name: &str) -> Option<&NodeFacts> {
         self.nodes.get(name).map(|(facts, _)| facts)
@@ -535,181 +348,6 @@ impl ClusterState {
     pub(super) fn all_nodes(&self) -> Nodes {
         let nodes = self.nodes.keys().chain(self.attachments_of_node.keys()).chain(self.pods_of_node.keys());
         nodes.cloned().collect()
-    }
-
-    /// Plans for a node. VolumeAttachments that the plan creates are known from now on, and keep
-    /// their volumes from other nodes until [`ClusterState::wrote_attachment`],
-    /// [`ClusterState::not_created`] or [`ClusterState::may_be_created`].
-    pub(super) fn plan(&mut self, node: &str, force_after: Option<Duration>, now: Instant) -> Planned {
-        let Wants { wanted, pods, unknown, mut flex } = self.wanted(node);
-        for nodes in self.waiting.values_mut() {
-            nodes.remove(node);
-        }
-        self.waiting.retain(|_, nodes| !nodes.is_empty());
-        let names = self.attachments_of_node.get(node);
-        let known = |name: &String| Some((name.clone(), self.attachments.get(name)?.facts.clone()));
-        let attachments: BTreeMap<_, _> = names.into_iter().flatten().filter_map(known).collect();
-        let held = |name: &&String| unknown.iter().any(|(pod, unknown)| self.may_be(name, pod, unknown));
-        let held = attachments.keys().filter(held).cloned().collect();
-        let since = self.unwanted_since.entry(node.to_owned()).or_default();
-        since.retain(|name, _| !wanted.contains_key(name));
-        let facts = self.nodes.get(node).map(|(facts, _)| facts);
-        let listed = facts.iter().flat_map(|facts| &facts.listed).map(|entry| &entry.name);
-        let alone = listed.filter(|volume| names::is_listed_alone(volume));
-        for name in attachments.keys().chain(alone).filter(|name| !wanted.contains_key(*name)) {
-            since.entry(name.clone()).or_insert(now);
-        }
-        let view = NodeView {
-            name: node,
-            node: facts,
-            wanted,
-            held,
-            holds_listed: !unknown.is_empty(),
-            attachments,
-            unwanted_since: since.clone(),
-        };
-        let plan = plan(&view, force_after, now);
-        let node_uid = facts.map(|facts| facts.uid.clone());
-        flex.retain(|volume, _| facts.is_some_and(|facts| facts.waits_for(volume)));
-        let NodeView { wanted, attachments, .. } = view;
-        if since.is_empty() {
-            self.unwanted_since.remove(node);
-        }
-        let attach_errors = attachments.into_iter().filter(|(name, _)| wanted.contains_key(name));
-        let attach_errors = attach_errors.filter_map(|(name, facts)| Some((name, facts.attach_error?))).collect();
-        let (mut users, mut detach_errors) = (BTreeMap::new(), BTreeMap::new());
-        for name in &plan.blocked {
-            let Some(wanted) = wanted.get(name) else { continue };
-            let volume = &wanted.source.volume;
-            self.waiting.entry(volume.clone()).or_default().insert(node.to_owned());
-            let others = wanted.elsewhere.iter().flat_map(|other| self.pods_with(volume, other));
-            users.insert(name.clone(), others.collect());
-            let others = self.attachments_of_volume.get(volume).into_iter().flatten();
-            let error = others.filter_map(|other| self.attachments.get(other)?.detach_error.clone()).next();
-            detach_errors.extend(error.map(|error| (name.clone(), error)));
-        }
-        let mut protected = BTreeMap::new();
-        for name in &plan.create {
-            if let Some(wanted) = wanted.get(name) {
-                self.reserve(name, node, wanted);
-                protected.extend(self.protection(node, wanted).map(|metadata| (name.clone(), metadata)));
-            }
-        }
-        Planned { plan, wanted, node_uid, protected, pods, users, detach_errors, attach_errors, flex }
-    }
-
-    /// The metadata of a VolumeAttachment that is created protected; none if its attacher has to
-    /// protect it.
-    fn protection(&self, node: &str, wanted: &Wanted) -> Option<ObjectMeta> {
-        let source::Through::Driver { driver, source } = &wanted.source.through else { return None };
-        let volume = self.volumes.get(source.persistent_volume_name.as_ref()?)?;
-        protection::metadata(volume, driver, self.node_ids.get(node)?.get(driver)?)
-    }
-
-    fn reserve(&mut self, name: &str, node: &str, wanted: &Wanted) {
-        let persistent_volume = match &wanted.source.through {
-            source::Through::Driver { source, .. } => source.persistent_volume_name.clone(),
-            source::Through::Node => None,
-        };
-        drop(self.take_attachment(name));
-        let facts = AttachmentFacts {
-            stage: Stage::Creating,
-            uid: None,
-            is_own: true,
-            volume: Some(wanted.source.volume.clone()),
-            attach_error: None,
-        };
-        let known = Attachment {
-            node: node.to_owned(),
-            facts,
-            persistent_volume,
-            detach_error: None,
-            version: Version::default(),
-            // Until the answer: no list may drop it.
-            created_in: Some(u64::MAX),
-        };
-        self.insert_attachment(name.to_owned(), known);
-    }
-
-    /// What the pods of a node want.
-    fn wanted(&self, node: &str) -> Wants {
-        let keeps = self.node(node).is_some_and(|facts| facts.keeps_terminated);
-        let mut wants = Wants::default();
-        let add = |users: &mut Vec<PodName>, pod: &Pod| {
-            let pod = pod_name(pod);
-            if !users.contains(&pod) {
-                users.push(pod);
-            }
-        };
-        for key in self.pods_of_node.get(node).into_iter().flatten() {
-            let Some(pod) = self.pods.get(key).filter(|pod| keeps || !pod.has_ended()) else { continue };
-            for volume in &pod.spec.volumes {
-                let source = match resolve(pod, volume, self) {
-                    Resolved::Attached(source) => source,
-                    Resolved::NotAttached => continue,
-                    Resolved::Flex(flex) => {
-                        add(wants.flex.entry(flex).or_default(), pod);
-                        continue;
-                    }
-                    Resolved::Unknown(what) => {
-                        wants.unknown.push((key.clone(), what));
-                        continue;
-                    }
-                };
-                let name = names::attachment(&source.volume, node);
-                add(wants.pods.entry(name.clone()).or_default(), pod);
-                let elsewhere = if source.is_exclusive { self.elsewhere(&source.volume, node) } else { Nodes::new() };
-                wants.wanted.entry(name).or_insert(Wanted { source, elsewhere });
-            }
-        }
-        wants
-    }
-
-    /// The other nodes that have a volume, or may have it.
-    fn elsewhere(&self, volume: &str, node: &str) -> Nodes {
-        let attached = self.attachments_of_volume.get(volume).into_iter().flatten();
-        let attached = attached.filter_map(|name| Some(&self.attachments.get(name)?.node));
-        let is_of = |(name, known): &(&String, &Attachment)| names::attachment(volume, &known.node) == **name;
-        let unidentified = self.unidentified.iter().filter_map(|name| Some((name, self.attachments.get(name)?)));
-        let unidentified = unidentified.filter(is_of).map(|(_, known)| &known.node);
-        let listed = self.listed.get(volume).into_iter().flatten();
-        attached.chain(unidentified).chain(listed).filter(|other| *other != node).cloned().collect()
-    }
-
-    /// Whether the attachment may be that of a pod's volume whose objects are missing.
-    fn may_be(&self, attachment: &str, pod: &Key, unknown: &Unknown) -> bool {
-        let named = self.attachments.get(attachment).and_then(|known| known.persistent_volume.as_deref());
-        match unknown {
-            Unknown::Volume(name) => named == Some(name),
-            Unknown::Claim(name) => {
-                let Some(named) = named else { return false };
-                let Some(volume) = self.volumes.get(named) else { return true };
-                let claim = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
-                claim.is_some_and(|claim| claim.namespace.as_ref() == Some(&pod.0) && claim.name.as_ref() == Some(name))
-            }
-        }
-    }
-
-    /// The pods of a node that want this volume.
-    fn pods_with(&self, volume: &str, node: &str) -> Vec<PodName> {
-        self.wanted(node).pods.remove(&names::attachment(volume, node)).unwrap_or_default()
-    }
-
-    /// Counts volumes by plugin: those that pods want on a node, and those that are attached to one.
-    pub(super) fn counts(&self) -> (BTreeMap<String, i64>, BTreeMap<String, i64>) {
-        let mut desired: BTreeMap<String, i64> = BTreeMap::new();
-        for node in self.pods_of_node.keys() {
-            for wanted in self.wanted(node).wanted.values() {
-                let count = desired.entry(names::plugin_of(&wanted.source.volume)).or_default();
-                *count = count.saturating_add(1);
-            }
-        }
-        let mut actual: BTreeMap<String, i64> = BTreeMap::new();
-        for (volume, nodes) in &self.listed {
-            let count = actual.entry(names::plugin_of(volume)).or_default();
-            *count = count.saturating_add(i64::try_from(nodes.len()).unwrap_or(i64::MAX));
-        }
-        (desired, actual)
     }
 }
 
@@ -724,15 +362,6 @@ impl Objects for ClusterState {
 
     fn requires_attach(&self, driver: &str) -> bool {
         self.drivers.get(driver).copied().unwrap_or(true)
-    }
-}
-
-/// Whether Kubernetes' controller or this one has made it: its name says for which volume. Where the
-/// volume is not known, its form must do.
-fn is_own(name: &str, known: &Attachment) -> bool {
-    match &known.facts.volume {
-        Some(volume) => names::attachment(volume, &known.node) == name,
-        None => names::is_attachment(name),
     }
 }
 
