@@ -19,4 +19,4 @@ mod watching;
 
 pub use connection::{Connection, ConnectionError, configuration, configuration_of_user, connect};
 pub use events::{Events, shortened};
-pub use watching::{is_undefined, watch_all, watch_one};
+pub use watching::{Starts, is_undefined, watch_all, watch_one, watch_one_of_many};

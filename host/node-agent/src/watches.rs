@@ -14,7 +14,9 @@ use kube::runtime::watcher::{self, Config, Event};
 use kube::{Api, Client};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
-use volhost_cluster_client::{Connection, ConnectionError, is_undefined, watch_all, watch_one};
+use volhost_cluster_client::{
+    Connection, ConnectionError, Starts, is_undefined, watch_all, watch_one, watch_one_of_many,
+};
 use volhost_objects::{Kind, ObjectKey};
 
 use crate::cluster_object::ClusterObject;
@@ -23,6 +25,8 @@ use crate::known::{News, all_of};
 /// How many watches one connection has: an API server takes 100 requests at once over one, and the
 /// next waits until another has ended, which a watch does not.
 const WATCHES_PER_CONNECTION: usize = 80;
+/// How many watches of single objects begin at once.
+const STARTS: usize = 4;
 
 /// Makes clients with connections of their own.
 pub(crate) type Connect = Box<dyn Fn() -> Result<Connection, ConnectionError> + Send + Sync>;
@@ -36,6 +40,7 @@ pub(crate) struct Watches {
     clients: Vec<(Client, Arc<AtomicUsize>)>,
     news: mpsc::UnboundedSender<News>,
     tasks: JoinSet<()>,
+    starts: Starts,
     named: BTreeMap<ObjectKey, AbortHandle>,
     bundles: Option<AbortHandle>,
 }
@@ -51,7 +56,16 @@ impl Watches {
             news.clone(),
         ));
         tasks.spawn(all(client.clone(), Kind::CsiDriver, Config::default(), news.clone()));
-        Self { first: client.clone(), connect, clients: Vec::new(), news, tasks, named: BTreeMap::new(), bundles: None }
+        Self {
+            first: client.clone(),
+            connect,
+            clients: Vec::new(),
+            news,
+            tasks,
+            starts: Starts::new(STARTS),
+            named: BTreeMap::new(),
+            bundles: None,
+        }
     }
 
     /// Watches these single objects, and no others any more.
@@ -67,7 +81,7 @@ impl Watches {
             if !self.named.contains_key(key) {
                 let (client, place) = self.client();
                 let (key, news) = (key.clone(), self.news.clone());
-                let watching = one(client, key.clone(), news);
+                let watching = one(client, key.clone(), news, self.starts.clone());
                 let watch = self.tasks.spawn(async move {
                     let _place = place;
                     watching.await;
@@ -201,13 +215,13 @@ async fn all(client: Client, kind: Kind, config: Config, news: mpsc::UnboundedSe
 }
 
 /// Watches one object.
-async fn one(client: Client, key: ObjectKey, news: mpsc::UnboundedSender<News>) {
+async fn one(client: Client, key: ObjectKey, news: mpsc::UnboundedSender<News>, starts: Starts) {
     let resource = resource(key.kind);
     let api: Api<DynamicObject> = match key.kind.is_namespaced() {
         true => Api::namespaced_with(client, &key.namespace, &resource),
         false => Api::all_with(client, &resource),
     };
-    let mut stream = std::pin::pin!(watch_one(api, &key.name));
+    let mut stream = std::pin::pin!(watch_one_of_many(api, &key.name, &starts));
     while let Some(seen) = stream.next().await {
         let update = match seen {
             Ok(object) => News::Object(key.clone(), object.and_then(|object| ClusterObject::read(key.kind, object))),
