@@ -9,7 +9,8 @@ use volhost_model::view::{
 };
 
 use volhost_api::pb;
-use volhost_node::event_loop::requests::Snapshot;
+use volhost_node::event_loop::NodeHandle;
+use volhost_node::event_loop::requests::{RequestError, Snapshot};
 
 /// The selection of a list request. Empty fields select everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -95,23 +96,30 @@ impl Filter {
         pods.flat_map(|pod| pod.volumes).chain(unused).filter(|volume| self.volume(volume))
     }
 
-    /// The selected operations.
-    pub(super) fn operations(&self, snapshot: Snapshot) -> impl Iterator<Item = OperationView> {
-        let pods = snapshot.pods.into_iter().filter(|_| !self.labels.selects_all());
-        // An operation names its pod as it is known: by its name, or by its uid alone.
-        let labels: BTreeMap<String, BTreeMap<String, String>> = pods
-            .flat_map(|pod| [(format!("{}/{}", pod.namespace, pod.name), pod.labels.clone()), (pod.uid, pod.labels)])
-            .collect();
-        let none = BTreeMap::new();
-        let of_pod = move |operation: &OperationView| {
-            self.labels.selects_all() || self.labels.matches(labels.get(&operation.pod).unwrap_or(&none))
-        };
-        snapshot.operations.into_iter().filter(move |operation| self.operation(operation) && of_pod(operation))
+    /// The node's operations that are selected: by labels, those of pods that have the labels.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub(super) async fn operations(&self, node: &NodeHandle) -> Result<Vec<OperationView>, RequestError> {
+        let mut operations = node.operations().await?;
+        operations.retain(|operation| self.operation(operation));
+        if !self.labels.selects_all() {
+            // An operation names its pod as it is known: by its name, or by its uid alone.
+            let pods = node.snapshot().await?.pods.into_iter();
+            let labels: BTreeMap<String, BTreeMap<String, String>> = pods
+                .flat_map(|pod| {
+                    [(format!("{}/{}", pod.namespace, pod.name), pod.labels.clone()), (pod.uid, pod.labels)]
+                })
+                .collect();
+            let none = BTreeMap::new();
+            operations.retain(|operation| self.labels.matches(labels.get(&operation.pod).unwrap_or(&none)));
+        }
+        Ok(operations)
     }
 
     /// The selected drivers.
-    pub(super) fn drivers(&self, snapshot: Snapshot) -> impl Iterator<Item = DriverView> {
-        snapshot.drivers.into_iter().filter(|driver| self.name.is_empty() || self.name == driver.name)
+    pub(super) fn drivers(&self, drivers: Vec<DriverView>) -> impl Iterator<Item = DriverView> {
+        drivers.into_iter().filter(|driver| self.name.is_empty() || self.name == driver.name)
     }
 
     /// The selected claims.
@@ -138,8 +146,8 @@ impl Filter {
     }
 
     /// The selected plugins.
-    pub(super) fn plugins(&self, snapshot: Snapshot) -> impl Iterator<Item = PluginView> {
-        snapshot.plugins.into_iter().filter(|plugin| self.plugin(plugin))
+    pub(super) fn plugins(&self, plugins: Vec<PluginView>) -> impl Iterator<Item = PluginView> {
+        plugins.into_iter().filter(|plugin| self.plugin(plugin))
     }
 }
 

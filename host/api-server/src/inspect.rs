@@ -22,7 +22,7 @@ const PROGRAM: &str = concat!("volhostd ", env!("CARGO_PKG_VERSION"));
 /// The bytes of one part of a recording: a quarter of what a client takes at once.
 const PART_BYTES: usize = 1 << 20;
 
-/// Answers from the node's snapshots.
+/// Answers from the node's lists.
 #[derive(Debug, Clone)]
 pub(super) struct InspectService {
     node: NodeHandle,
@@ -63,7 +63,8 @@ impl Inspect for InspectService {
         request: Request<pb::ListRequest>,
     ) -> Result<Response<pb::ListPluginsResponse>, Status> {
         let filter = Filter::without_labels(request.into_inner(), "plugins")?;
-        let plugins = filter.plugins(self.snapshot().await?).map(Into::into).collect();
+        let plugins =
+            filter.plugins(self.node.plugins().await.map_err(|error| refused(&error))?).map(Into::into).collect();
         Ok(Response::new(pb::ListPluginsResponse { plugins }))
     }
 
@@ -72,7 +73,8 @@ impl Inspect for InspectService {
         request: Request<pb::ListRequest>,
     ) -> Result<Response<pb::ListDriversResponse>, Status> {
         let filter = Filter::without_labels(request.into_inner(), "drivers")?;
-        let drivers = filter.drivers(self.snapshot().await?).map(Into::into).collect();
+        let drivers =
+            filter.drivers(self.node.drivers().await.map_err(|error| refused(&error))?).map(Into::into).collect();
         Ok(Response::new(pb::ListDriversResponse { drivers }))
     }
 
@@ -98,7 +100,8 @@ impl Inspect for InspectService {
         request: Request<pb::ListRequest>,
     ) -> Result<Response<pb::ListOperationsResponse>, Status> {
         let filter = Filter::try_from(request.into_inner())?;
-        let operations = filter.operations(self.snapshot().await?).map(Into::into).collect();
+        let operations = filter.operations(&self.node).await.map_err(|error| refused(&error))?;
+        let operations = operations.into_iter().map(Into::into).collect();
         Ok(Response::new(pb::ListOperationsResponse { operations }))
     }
 

@@ -265,6 +265,15 @@ impl VolumeManager for ManagerService {
         Ok(Response::new(pb::VolumesInUse { volumes }))
     }
 
+    type WatchVolumesInUseStream = Pin<Box<dyn Stream<Item = Result<pb::VolumesInUse, Status>> + Send>>;
+
+    async fn watch_volumes_in_use(
+        &self,
+        _: Request<pb::WatchVolumesInUseRequest>,
+    ) -> Result<Response<Self::WatchVolumesInUseStream>, Status> {
+        Ok(Response::new(watch::volumes_in_use(self.node.clone(), self.shutdown.clone())))
+    }
+
     async fn mark_volumes_as_reported_in_use(
         &self,
         request: Request<pb::VolumesInUse>,

@@ -1,4 +1,4 @@
-//! What the status page shows: the node's lists at one moment.
+//! What the status page shows: the node's lists.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -41,8 +41,8 @@ async fn state(node: &NodeHandle) -> Result<NodeState, RequestError> {
             .collect(),
         pods: snapshot.pods,
         unused_volumes: snapshot.unused_volumes,
-        plugins: snapshot.plugins,
-        operations: snapshot.operations,
+        plugins: node.plugins().await?,
+        operations: node.operations().await?,
         claims: claims.claims,
         persistent_volumes: claims.volumes,
         events: node.events(0).await?,

@@ -15,7 +15,7 @@ use volhost_api::pb;
 use volhost_api::pb::watch_update::{Object, Type};
 use volhost_csi_translation::Migration;
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, daemon_ends};
 use crate::in_use::MANAGER;
 use crate::watches::KnownNode;
 
@@ -57,8 +57,7 @@ pub(crate) async fn report(client: &Client, name: &str, daemon: &Daemon, mut nod
         }
         tokio::select! {
             update = updates.message() => {
-                let Some(update) = update? else { return Err(Status::cancelled("the daemon ends")) };
-                take(&mut drivers, update);
+                take(&mut drivers, update?.ok_or_else(daemon_ends)?);
             }
             changed = node.changed() => changed.map_err(|_| Status::cancelled("the agent ends"))?,
             () = tokio::time::sleep(AGAIN), if failed => {}

@@ -55,6 +55,26 @@ pub(crate) struct Daemon {
     plugins: ClusterPluginsClient<Channel>,
 }
 
+/// The attachable volumes that the daemon wants or has, list after list.
+#[derive(Debug)]
+pub(crate) struct VolumesInUse(tonic::Streaming<pb::VolumesInUse>);
+
+impl VolumesInUse {
+    /// The next list; the first comes at once. Cancel-safe.
+    ///
+    /// # Errors
+    /// The daemon is lost.
+    pub(crate) async fn next(&mut self) -> Result<BTreeSet<String>, Status> {
+        let list = self.0.message().await?.ok_or_else(daemon_ends)?;
+        Ok(list.volumes.into_iter().collect())
+    }
+}
+
+/// The end of what the daemon streams.
+pub(crate) fn daemon_ends() -> Status {
+    Status::cancelled("the daemon ends")
+}
+
 impl Daemon {
     /// A daemon that is connected to at the first call. Needs a tokio runtime.
     pub(crate) fn new(socket: &Path) -> Self {
@@ -123,10 +143,10 @@ impl Daemon {
         self.manager.clone().set_node_labels(timed(labels)).await.map(drop)
     }
 
-    /// The attachable volumes that it wants or has.
-    pub(crate) async fn volumes_in_use(&self) -> Result<BTreeSet<String>, Status> {
-        let answer = self.manager.clone().get_volumes_in_use(timed(pb::GetVolumesInUseRequest {})).await?;
-        Ok(answer.into_inner().volumes.into_iter().collect())
+    /// Watches the attachable volumes that it wants or has.
+    pub(crate) async fn watch_volumes_in_use(&self) -> Result<VolumesInUse, Status> {
+        let lists = self.manager.clone().watch_volumes_in_use(pb::WatchVolumesInUseRequest {}).await?;
+        Ok(VolumesInUse(lists.into_inner()))
     }
 
     /// Says that the node's status reports these volumes as in use.

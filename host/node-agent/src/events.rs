@@ -5,7 +5,7 @@ use volhost_api::pb;
 use volhost_api::pb::watch_update::Object;
 use volhost_cluster_client::Events;
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, daemon_ends};
 use crate::mirror::PodReferences;
 
 /// Events that tell of no problem, and that the kubelet publishes, too.
@@ -24,5 +24,5 @@ pub(crate) async fn publish(daemon: &Daemon, pods: &PodReferences, events: &Even
             events.normal(&pod, &event.reason, &event.message);
         }
     }
-    Err(Status::cancelled("the daemon ends"))
+    Err(daemon_ends())
 }

@@ -23,7 +23,7 @@ use volhost_api::pb::watch_update::{Object, Type};
 use volhost_cluster_client::{Events, claims, quantity};
 use volhost_objects::Kind;
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, daemon_ends};
 use crate::in_use::MANAGER;
 
 /// How long after a failure it is tried again.
@@ -101,14 +101,15 @@ fn outcome(claim: &ClaimGrowth, sizes: Sizes) -> Option<Outcome> {
     }
 }
 
-/// Writes the status of claims whose volumes have grown here, until the daemon is lost.
+/// Writes the status of claims whose volumes have grown here, until the daemon is lost. Volumes are
+/// watched only while a claim waits: the daemon lists all of them whenever one changes.
 pub(crate) async fn report(
     client: &Client,
     daemon: &Daemon,
     events: &Events,
     mut waiting: watch::Receiver<Vec<ClaimGrowth>>,
 ) -> Result<(), Status> {
-    let mut updates = daemon.watch(pb::Kind::Volumes, 0).await?;
+    let mut updates = None;
     // By the names of PersistentVolumes.
     let mut volumes: BTreeMap<String, Sizes> = BTreeMap::new();
     // Versions of claims whose successors have been written, and are not read yet.
@@ -116,6 +117,15 @@ pub(crate) async fn report(
     loop {
         let claims = waiting.borrow_and_update().clone();
         written.retain(|version| claims.iter().any(|claim| claim.resource_version == *version));
+        if claims.is_empty() {
+            (updates, volumes) = (None, BTreeMap::new());
+            waiting.changed().await.map_err(|_| Status::cancelled("the agent ends"))?;
+            continue;
+        }
+        let updates = match &mut updates {
+            Some(updates) => updates,
+            None => updates.insert(daemon.watch(pb::Kind::Volumes, 0).await?),
+        };
         let mut has_failed = false;
         for claim in claims.iter().filter(|claim| !written.contains(&claim.resource_version)).collect::<Vec<_>>() {
             let sizes = volumes.get(&claim.volume).copied().unwrap_or_default();
@@ -131,8 +141,7 @@ pub(crate) async fn report(
             () = tokio::time::sleep(AGAIN), if has_failed => {}
             changed = waiting.changed() => changed.map_err(|_| Status::cancelled("the agent ends"))?,
             update = updates.message() => {
-                let Some(update) = update? else { return Err(Status::cancelled("the daemon ends")) };
-                take(&mut volumes, update);
+                take(&mut volumes, update?.ok_or_else(daemon_ends)?);
             }
         }
     }

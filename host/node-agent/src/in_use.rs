@@ -10,9 +10,8 @@ use serde_json::json;
 use tokio::sync::watch;
 use tonic::Status;
 use tracing::warn;
-use volhost_api::pb;
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, VolumesInUse, daemon_ends};
 use crate::watches::KnownNode;
 
 /// Who writes fields, for server-side apply.
@@ -20,23 +19,28 @@ pub(crate) const MANAGER: &str = "volhost-node-agent";
 /// How long after a failure it is tried again.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Reports the volumes in use, until the daemon is lost. A volume is reported before the daemon uses
-/// it: the daemon waits for that.
-pub(crate) async fn report(
-    client: &Client,
-    node: &str,
-    daemon: &Daemon,
-    in_use: &watch::Sender<BTreeSet<String>>,
-) -> Result<(), Status> {
-    let mut changes = daemon.watch(pb::Kind::Volumes, 0).await?;
-    let mut reported = None;
+/// The volumes that the daemon wants or has, as far as is known.
+pub(crate) type InUse = watch::Receiver<BTreeSet<String>>;
+
+/// Reads the volumes that the daemon wants or has, until the daemon is lost: who looks later sees
+/// the last list alone.
+pub(crate) async fn read(mut lists: VolumesInUse, in_use: watch::Sender<BTreeSet<String>>) -> Result<(), Status> {
     loop {
-        let now = daemon.volumes_in_use().await?;
+        let now = lists.next().await?;
         in_use.send_if_modified(|known| {
             let is_new = *known != now;
-            known.clone_from(&now);
+            *known = now;
             is_new
         });
+    }
+}
+
+/// Reports the volumes in use, until the daemon is lost. A volume is reported before the daemon uses
+/// it: the daemon waits for that.
+pub(crate) async fn report(client: &Client, node: &str, daemon: &Daemon, mut in_use: InUse) -> Result<(), Status> {
+    let mut reported = None;
+    loop {
+        let now = in_use.borrow_and_update().clone();
         if reported.as_ref() != Some(&now) {
             match write(client, node, &now).await {
                 Ok(()) => {
@@ -53,28 +57,16 @@ pub(crate) async fn report(
                 }
             }
         }
-        if changes.message().await?.is_none() {
-            return Err(Status::cancelled("the daemon ends"));
-        }
+        in_use.changed().await.map_err(|_| daemon_ends())?;
     }
 }
 
 /// As [`report`], beside a kubelet, which owns the field: says which of the daemon's volumes the
 /// kubelet has reported, and writes nothing. A kubelet mounts the volumes of the same pods.
-pub(crate) async fn follow(
-    daemon: &Daemon,
-    in_use: &watch::Sender<BTreeSet<String>>,
-    mut node: KnownNode,
-) -> Result<(), Status> {
-    let mut changes = daemon.watch(pb::Kind::Volumes, 0).await?;
+pub(crate) async fn follow(daemon: &Daemon, mut in_use: InUse, mut node: KnownNode) -> Result<(), Status> {
     let mut reported = None;
     loop {
-        let now = daemon.volumes_in_use().await?;
-        in_use.send_if_modified(|known| {
-            let is_new = *known != now;
-            known.clone_from(&now);
-            is_new
-        });
+        let now = in_use.borrow_and_update().clone();
         let by_kubelet = node.borrow_and_update().as_ref().map(|node| node.in_use.clone()).unwrap_or_default();
         let both: BTreeSet<String> = now.intersection(&by_kubelet).cloned().collect();
         if reported.as_ref() != Some(&both) {
@@ -82,11 +74,7 @@ pub(crate) async fn follow(
             reported = Some(both);
         }
         tokio::select! {
-            change = changes.message() => {
-                if change?.is_none() {
-                    return Err(Status::cancelled("the daemon ends"));
-                }
-            }
+            changed = in_use.changed() => changed.map_err(|_| daemon_ends())?,
             changed = node.changed() => changed.map_err(|_| Status::cancelled("the agent ends"))?,
         }
     }

@@ -88,7 +88,8 @@ impl SessionParts {
     /// something.
     async fn session(&self, mirror: &mut Mirror) -> Result<(), Status> {
         let Self { client, node, has_all, daemon, events, pods, known } = self;
-        let (set_in_use, in_use) = watch::channel(daemon.volumes_in_use().await?);
+        let mut volumes = daemon.watch_volumes_in_use().await?;
+        let (set_in_use, in_use) = watch::channel(volumes.next().await?);
         // Volumes are resolved by them.
         let mut labels = known.clone();
         set_labels(daemon, &mut labels).await?;
@@ -101,11 +102,12 @@ impl SessionParts {
         let growing = mirror.growing();
         info!(node, "a session with the daemon begins");
         tokio::try_join!(
-            mirror.keep(daemon, in_use),
+            mirror.keep(daemon, in_use.clone()),
+            in_use::read(volumes, set_in_use),
             async {
                 match has_all {
-                    true => in_use::report(client, node, daemon, &set_in_use).await,
-                    false => in_use::follow(daemon, &set_in_use, known.clone()).await,
+                    true => in_use::report(client, node, daemon, in_use).await,
+                    false => in_use::follow(daemon, in_use, known.clone()).await,
                 }
             },
             events::publish(daemon, pods, events),

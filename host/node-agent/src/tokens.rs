@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tonic::Status;
 use volhost_api::pb;
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, daemon_ends};
 
 /// How many answers may wait to be sent.
 const ANSWERS: usize = 64;
@@ -37,7 +37,7 @@ pub(crate) async fn issue(client: &Client, daemon: &Daemon) -> Result<(), Status
             let _ = sender.send(answer).await;
         });
     }
-    Err(Status::cancelled("the daemon ends"))
+    Err(daemon_ends())
 }
 
 fn refused(id: u64, error: String) -> pb::TokenAnswer {

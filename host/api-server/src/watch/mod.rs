@@ -7,6 +7,7 @@
 mod diff;
 mod drain;
 mod events;
+mod in_use;
 mod objects;
 mod watcher;
 
@@ -19,6 +20,7 @@ use volhost_api::pb;
 use volhost_node::event_loop::NodeHandle;
 
 pub(super) use drain::drain;
+pub(super) use in_use::volumes_in_use;
 
 /// Begins a watch.
 ///

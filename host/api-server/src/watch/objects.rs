@@ -10,7 +10,7 @@ use volhost_api::pb::watch_update::{Object, Type};
 use volhost_api::pb::{Kind, WatchUpdate};
 use volhost_model::view::Change;
 use volhost_node::event_loop::NodeHandle;
-use volhost_node::event_loop::requests::{Claims, RequestError, Snapshot};
+use volhost_node::event_loop::requests::RequestError;
 
 /// Sends what there is, then what changes, until the watcher goes or volhost ends.
 pub(super) async fn run(node: NodeHandle, kind: Kind, filter: Filter, watcher: UpdateSender<WatchUpdate>) {
@@ -53,23 +53,20 @@ async fn follow(
 }
 
 async fn list(node: &NodeHandle, kind: Kind, filter: &Filter) -> Result<Vec<Object>, RequestError> {
-    if matches!(kind, Kind::Claims | Kind::PersistentVolumes) {
-        let Claims { claims, volumes } = node.claims().await?;
-        return Ok(match kind {
-            Kind::Claims => filter.claims(claims).map(|claim| Object::Claim(claim.into())).collect(),
-            _ => filter.persistent_volumes(volumes).map(|volume| Object::PersistentVolume(volume.into())).collect(),
-        });
-    }
-    Ok(of_snapshot(kind, filter, node.snapshot().await?))
-}
-
-fn of_snapshot(kind: Kind, filter: &Filter, snapshot: Snapshot) -> Vec<Object> {
-    match kind {
-        Kind::Pods => filter.pods(snapshot).map(|pod| Object::Pod(pod.into())).collect(),
-        Kind::Volumes => filter.volumes(snapshot).map(|volume| Object::Volume(volume.into())).collect(),
-        Kind::Plugins => filter.plugins(snapshot).map(|plugin| Object::Plugin(plugin.into())).collect(),
-        Kind::Drivers => filter.drivers(snapshot).map(|driver| Object::Driver(driver.into())).collect(),
-        Kind::Operations => filter.operations(snapshot).map(|operation| Object::Operation(operation.into())).collect(),
-        Kind::Claims | Kind::PersistentVolumes | Kind::Events | Kind::Unspecified => Vec::new(),
-    }
+    Ok(match kind {
+        Kind::Pods => filter.pods(node.snapshot().await?).map(|pod| Object::Pod(pod.into())).collect(),
+        Kind::Volumes => filter.volumes(node.snapshot().await?).map(|volume| Object::Volume(volume.into())).collect(),
+        Kind::Plugins => filter.plugins(node.plugins().await?).map(|plugin| Object::Plugin(plugin.into())).collect(),
+        Kind::Drivers => filter.drivers(node.drivers().await?).map(|driver| Object::Driver(driver.into())).collect(),
+        Kind::Operations => {
+            let operations = filter.operations(node).await?.into_iter();
+            operations.map(|operation| Object::Operation(operation.into())).collect()
+        }
+        Kind::Claims => filter.claims(node.claims().await?.claims).map(|claim| Object::Claim(claim.into())).collect(),
+        Kind::PersistentVolumes => {
+            let volumes = filter.persistent_volumes(node.claims().await?.volumes);
+            volumes.map(|volume| Object::PersistentVolume(volume.into())).collect()
+        }
+        Kind::Events | Kind::Unspecified => Vec::new(),
+    })
 }

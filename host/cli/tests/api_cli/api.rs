@@ -142,6 +142,35 @@ async fn a_watch_sends_what_there_is_then_what_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_an_agent_watches_all_the_time_lists_no_pods() {
+    let daemon = Daemon::start(two_pods());
+    let mut manager = VolumeManagerClient::new(channel(&daemon).await);
+    let mut lists = manager.watch_volumes_in_use(pb::WatchVolumesInUseRequest {}).await.unwrap().into_inner();
+    let mut next = async || lists.message().await.unwrap().unwrap().volumes;
+    assert_eq!(next().await, ["a.b/c/v"]);
+    let mut inspect = InspectClient::new(channel(&daemon).await);
+    let mut watches = Vec::new();
+    for kind in [pb::Kind::Plugins, pb::Kind::Drivers] {
+        let request = pb::WatchRequest { kind: kind.into(), ..pb::WatchRequest::default() };
+        let mut watch = inspect.watch(request).await.unwrap().into_inner();
+        while watch.message().await.unwrap().unwrap().r#type() != Type::Synced {}
+        watches.push(watch);
+    }
+    // A change of something else is followed by no list.
+    daemon.fake.change(Change::World, |world| drop(world.snapshot.pods.remove(0)));
+    while daemon.fake.world.lock().unwrap().in_use_lists < 2 {
+        tokio::task::yield_now().await;
+    }
+    daemon.fake.change(Change::World, |world| {
+        world.in_use.push("a.b/c/w".into());
+        world.plugins[0].volumes += 1;
+    });
+    assert_eq!(next().await, ["a.b/c/v", "a.b/c/w"]);
+    assert_eq!(watches[0].message().await.unwrap().unwrap().r#type(), Type::Modified);
+    assert_eq!(daemon.fake.world.lock().unwrap().snapshots, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_watch_of_events_sends_each_once() {
     let daemon = Daemon::start(two_pods());
     daemon.fake.world.lock().unwrap().events =

@@ -12,7 +12,7 @@ async fn content_that_came_into_the_file_after_the_daemon_read_it_is_not_approve
     let digest: String =
         <sha2::Sha256 as sha2::Digest>::digest(b"looked at").iter().map(|byte| format!("{byte:02x}")).collect();
     let mut world = World::default();
-    world.snapshot.plugins = vec![volhost_model::view::PluginView {
+    world.plugins = vec![volhost_model::view::PluginView {
         name: "a.b/c".into(),
         state: "PendingApproval".into(),
         file: file.display().to_string(),

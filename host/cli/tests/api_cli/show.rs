@@ -30,7 +30,7 @@ shop        database-0   Mounting   1/2     -        90s   -
 #[tokio::test(flavor = "multi_thread")]
 async fn volumes_plugins_and_operations_have_their_columns() {
     let mut world = two_pods();
-    world.snapshot.operations.push(OperationView {
+    world.operations.push(OperationView {
         id: 0,
         name: "volume_mount".into(),
         volume: "kubernetes.io/empty-dir/u-v1".into(),
@@ -83,12 +83,14 @@ fn driver(name: &str, kind: DriverKind, state: DriverState) -> DriverView {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn drivers_are_listed_described_and_watched() {
-    let mut world = World::default();
-    world.snapshot.drivers = vec![
-        driver("acme/lun", DriverKind::Flex, DriverState::Ready),
-        driver("acme/old", DriverKind::Flex, DriverState::Failed),
-    ];
-    world.events = vec![event(1, "driver acme/old", "init: no such device")];
+    let world = World {
+        drivers: vec![
+            driver("acme/lun", DriverKind::Flex, DriverState::Ready),
+            driver("acme/old", DriverKind::Flex, DriverState::Failed),
+        ],
+        events: vec![event(1, "driver acme/old", "init: no such device")],
+        ..World::default()
+    };
     let daemon = Daemon::start(world);
     let table = "\
 NAME       KIND   PLUGIN                   VERSION   STATE    AGE
@@ -111,7 +113,7 @@ acme/old   flex   volhost.io/flex-volume   -         Failed   90s
     for _ in 0..3 {
         lines.next_line().await.unwrap().unwrap();
     }
-    daemon.fake.change(Change::Drivers, |world| world.snapshot.drivers[1].state = DriverState::Ready);
+    daemon.fake.change(Change::Drivers, |world| world.drivers[1].state = DriverState::Ready);
     assert!(
         lines
             .next_line()

@@ -8,7 +8,9 @@ use volhost_core::WaitFailure;
 use volhost_metrics::NodeCounts;
 use volhost_model::names::PodUid;
 use volhost_model::view::Change;
-use volhost_model::view::{EventKind, EventView, PluginView, PodPhase, PodView, VolumeState, VolumeView};
+use volhost_model::view::{
+    DriverView, EventKind, EventView, OperationView, PluginView, PodPhase, PodView, VolumeState, VolumeView,
+};
 use volhost_node::event_loop::NodeHandle;
 use volhost_node::event_loop::requests::ForceTarget;
 use volhost_node::event_loop::requests::{
@@ -20,6 +22,12 @@ use volhost_volume_ops::forced::Forced;
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) snapshot: Snapshot,
+    /// How often the snapshot, and the volumes in use, were asked for.
+    pub(crate) snapshots: usize,
+    pub(crate) in_use_lists: usize,
+    pub(crate) operations: Vec<OperationView>,
+    pub(crate) plugins: Vec<PluginView>,
+    pub(crate) drivers: Vec<DriverView>,
     pub(crate) counts: NodeCounts,
     pub(crate) events: Vec<EventView>,
     pub(crate) status: NodeStatus,
@@ -31,6 +39,7 @@ pub(crate) struct World {
     /// Timeouts that callers gave.
     pub(crate) timeouts: Vec<Duration>,
     pub(crate) manifests: Vec<String>,
+    pub(crate) in_use: Vec<String>,
     pub(crate) reported: Vec<String>,
     pub(crate) attached: Vec<(String, String)>,
 }
@@ -109,7 +118,13 @@ impl Fake {
                     _ => {}
                 }
             }
-            Request::Snapshot(answer) => drop(answer.send(world.snapshot.clone())),
+            Request::Snapshot(answer) => {
+                world.snapshots += 1;
+                drop(answer.send(world.snapshot.clone()));
+            }
+            Request::Operations(answer) => drop(answer.send(world.operations.clone())),
+            Request::Plugins(answer) => drop(answer.send(world.plugins.clone())),
+            Request::Drivers(answer) => drop(answer.send(world.drivers.clone())),
             Request::Status(answer) => drop(answer.send(world.status.clone())),
             Request::Counts(answer) => drop(answer.send(world.counts.clone())),
             Request::Events { after, answer } => {
@@ -132,7 +147,10 @@ impl Fake {
             Request::ExtraSupplementalGroups { pod, answer } => {
                 drop(answer.send(known(&pod, &world).map(|()| vec![7, 5])))
             }
-            Request::VolumesInUse(answer) => drop(answer.send(vec!["a.b/c/v".into()])),
+            Request::VolumesInUse(answer) => {
+                world.in_use_lists += 1;
+                drop(answer.send(world.in_use.clone()));
+            }
             Request::MarkReportedInUse { volumes, answer } => {
                 world.reported = volumes;
                 let _ = answer.send(Ok(()));
@@ -260,9 +278,10 @@ pub(crate) fn two_pods() -> World {
                 pod("default", "web", &[VolumeState::Mounted, VolumeState::Mounted]),
                 pod("shop", "database-0", &[VolumeState::Mounted, VolumeState::Pending]),
             ],
-            plugins: vec![plugin()],
             ..Snapshot::default()
         },
+        plugins: vec![plugin()],
+        in_use: vec!["a.b/c/v".into()],
         ..World::default()
     }
 }

@@ -399,21 +399,19 @@ impl Core {
         groups.into_iter().collect()
     }
 
-    /// The plugin's volumes that exist or are wanted: while there is one, the plugin is needed.
-    pub fn volumes_of_plugin(&self, plugin: &PluginName) -> u32 {
-        let exists = |name: &VolumeId| self.actual.get(name).is_some_and(|volume| volume.plugin == *plugin);
-        let actual = self.actual.volumes().filter(|(_, volume)| volume.plugin == *plugin).count();
-        let wanted = self.desired.volumes().filter(|(name, users)| {
-            let wants = |uid| self.wanted(uid, name).is_some_and(|wanted| wanted.volume.plugin == *plugin);
-            !exists(name) && users.keys().any(wants)
-        });
-        u32::try_from(actual + wanted.count()).unwrap_or(u32::MAX)
-    }
-
-    /// The plugin's operations that run.
-    pub fn operations_of_plugin(&self, plugin: &PluginName) -> u32 {
-        let running = self.pending.all_running().filter(|(_, running)| running.operation.plugin == *plugin);
-        u32::try_from(running.count()).unwrap_or(u32::MAX)
+    /// Counts the volumes of each plugin that exist or are wanted: while there is one, the plugin is
+    /// needed. A plugin without volumes is left out.
+    pub fn volumes_by_plugin(&self) -> BTreeMap<PluginName, u32> {
+        let mut counts: BTreeMap<&PluginName, u32> = BTreeMap::new();
+        let mut count = |plugin| *counts.entry(plugin).or_default() += 1;
+        self.actual.volumes().for_each(|(_, volume)| count(&volume.plugin));
+        for (name, users) in self.desired.volumes() {
+            let existing = self.actual.get(name).map(|volume| &volume.plugin);
+            let wanted = users.keys().filter_map(|uid| self.wanted(uid, name)).map(|wanted| &wanted.volume.plugin);
+            let plugins: BTreeSet<&PluginName> = wanted.filter(|plugin| Some(*plugin) != existing).collect();
+            plugins.into_iter().for_each(&mut count);
+        }
+        counts.into_iter().map(|(plugin, volumes)| (plugin.clone(), volumes)).collect()
     }
 }
 

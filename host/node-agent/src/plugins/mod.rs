@@ -35,7 +35,7 @@ use volhost_api::pb;
 use volhost_cluster_client::plugins::{AssignedPlugin, GROUP, NodePlugins, NodePluginsStatus, VERSION};
 use volhost_cluster_client::watch_one;
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, daemon_ends};
 use crate::in_use::MANAGER;
 use crate::watches::KnownNode;
 use installing::{Refusal, install};
@@ -65,9 +65,7 @@ pub(crate) async fn keep(client: &Client, name: &str, daemon: &Daemon, mut node:
                 None => return Err(Status::cancelled("the agent ends")),
             },
             update = updates.message() => {
-                if update?.is_none() {
-                    return Err(Status::cancelled("the daemon ends"));
-                }
+                update?.ok_or_else(daemon_ends)?;
             }
             changed = node.changed() => changed.map_err(|_| Status::cancelled("the agent ends"))?,
             Some((plugin, revision, outcome)) = plugins.running.next() => plugins.ended(plugin, revision, outcome)?,

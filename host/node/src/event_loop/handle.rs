@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc, oneshot};
 use volhost_core::WaitFailure;
-use volhost_model::view::{EventView, PastOperationView, UsageView};
+use volhost_model::view::{DriverView, EventView, OperationView, PastOperationView, PluginView, UsageView};
 use volhost_recording::Recording;
 
 use super::manifest_text::{FieldValidation, Manifest};
@@ -210,12 +210,36 @@ impl NodeHandle {
         self.ask(|answer| Request::WaitUnmounted { pod, timeout, answer }).await?
     }
 
-    /// Returns all lists at one moment.
+    /// Returns the pods and volumes at one moment. The work grows with their number.
     ///
     /// # Errors
     /// [`RequestError::Stopping`].
     pub async fn snapshot(&self) -> Result<Snapshot, RequestError> {
         self.ask(Request::Snapshot).await
+    }
+
+    /// Returns the operations that run or wait for a retry.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn operations(&self) -> Result<Vec<OperationView>, RequestError> {
+        self.ask(Request::Operations).await
+    }
+
+    /// Returns the plugins.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn plugins(&self) -> Result<Vec<PluginView>, RequestError> {
+        self.ask(Request::Plugins).await
+    }
+
+    /// Returns the external drivers.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn drivers(&self) -> Result<Vec<DriverView>, RequestError> {
+        self.ask(Request::Drivers).await
     }
 
     /// Returns what is known of the node as a whole.

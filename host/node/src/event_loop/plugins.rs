@@ -1,6 +1,7 @@
 //! The plugin folder's changes, and the questions that plugins are asked about volumes.
 #![deny(clippy::disallowed_methods)]
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -48,7 +49,8 @@ impl Plugins {
 
     /// Returns the plugins for listing.
     pub(super) fn views(&self, core: &Core) -> Vec<PluginView> {
-        self.registry.views(|name| core.volumes_of_plugin(name))
+        let volumes = core.volumes_by_plugin();
+        self.registry.views(|name| volumes.get(name).copied().unwrap_or_default())
     }
 
     /// Counts the plugins by state.
@@ -111,7 +113,9 @@ impl Plugins {
 
     /// Forgets retired plugins that have no volume any more.
     pub(super) fn forget_unused(&self, core: &Core) {
-        let in_use = |name: &PluginName| core.volumes_of_plugin(name) > 0;
+        // There seldom is a retired plugin.
+        let volumes = OnceCell::new();
+        let in_use = |name: &PluginName| volumes.get_or_init(|| core.volumes_by_plugin()).contains_key(name);
         self.registry.forget_unused(in_use);
     }
 

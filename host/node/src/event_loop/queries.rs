@@ -7,10 +7,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use volhost_core::Core;
 use volhost_model::names::PodUid;
-use volhost_model::view::ContainerMountView;
+use volhost_model::view::{ContainerMountView, OperationView};
 
-use super::drivers::NodeDrivers;
-use super::plugins::Plugins;
 use super::reply::reply;
 use super::requests::{MountView, MountedVolume, RequestError, Snapshot};
 use super::sources::Sources;
@@ -18,22 +16,20 @@ use super::world::World;
 use volhost_volume_ops::layout;
 use volhost_volume_ops::volume_ops::VolumeOps;
 
-/// Lists the pods, volumes, operations, plugins and drivers at this moment.
-pub(super) fn snapshot(world: &World, plugins: &Plugins, drivers: &NodeDrivers) -> Snapshot {
-    let core = world.core();
+/// Lists the pods and volumes at this moment.
+pub(super) fn snapshot(core: &Core) -> Snapshot {
     let mut pods = core.pods();
     pods.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
-    let mut operations = core.operations();
+    Snapshot { pods, unused_volumes: core.unused_volumes() }
+}
+
+/// Lists the operations that run, each with its step, or wait for a retry.
+pub(super) fn operations(world: &World) -> Vec<OperationView> {
+    let mut operations = world.core().operations();
     for operation in operations.iter_mut().filter(|operation| operation.running) {
         operation.step = world.executor().step_of(operation.id).unwrap_or_default();
     }
-    Snapshot {
-        pods,
-        unused_volumes: core.unused_volumes(),
-        operations,
-        plugins: plugins.views(core),
-        drivers: drivers.views(),
-    }
+    operations
 }
 
 /// Answers with the mounts of a pod as the kernel reports them. Reads them on a thread that may

@@ -170,19 +170,13 @@ pub struct Planned {
     pub warnings: Vec<String>,
 }
 
-/// All lists at one moment.
+/// The pods and volumes, at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     /// Pods with their volumes, by namespace and name.
     pub pods: Vec<PodView>,
     /// Volumes that no pod uses any more.
     pub unused_volumes: Vec<VolumeView>,
-    /// Operations that run or wait for a retry.
-    pub operations: Vec<OperationView>,
-    /// Plugins.
-    pub plugins: Vec<PluginView>,
-    /// External drivers.
-    pub drivers: Vec<DriverView>,
 }
 
 /// The claims and the PersistentVolumes, at one moment.
@@ -281,8 +275,14 @@ pub enum Request {
         /// Its end.
         answer: oneshot::Sender<Result<Result<(), WaitFailure>, RequestError>>,
     },
-    /// All lists.
+    /// The pods and volumes.
     Snapshot(oneshot::Sender<Snapshot>),
+    /// The operations that run or wait for a retry.
+    Operations(oneshot::Sender<Vec<OperationView>>),
+    /// The plugins.
+    Plugins(oneshot::Sender<Vec<PluginView>>),
+    /// The external drivers.
+    Drivers(oneshot::Sender<Vec<DriverView>>),
     /// The node as a whole.
     Status(oneshot::Sender<NodeStatus>),
     /// The last steps of the state machine.

@@ -50,9 +50,10 @@ impl NodeState {
                 Err(RequestError::UnknownPod(_)) => reply(answer, Ok(Ok(()))),
                 Err(error) => reply(answer, Err(error)),
             },
-            Request::Snapshot(answer) => {
-                reply(answer, queries::snapshot(&self.world, &self.plugins, &self.drivers));
-            }
+            Request::Snapshot(answer) => reply(answer, queries::snapshot(self.world.core())),
+            Request::Operations(answer) => reply(answer, queries::operations(&self.world)),
+            Request::Plugins(answer) => reply(answer, self.plugins.views(self.world.core())),
+            Request::Drivers(answer) => reply(answer, self.drivers.views()),
             Request::Recording(answer) => reply(answer, self.world.recording()),
             Request::History(answer) => reply(answer, self.world.history()),
             Request::Status(answer) => {

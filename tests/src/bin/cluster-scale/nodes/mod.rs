@@ -87,7 +87,7 @@ impl Nodes {
     fn wait_plugins(&self) {
         let ready = || {
             let handle = self.nodes.first().and_then(|node| node.daemon.as_ref()).expect("it runs").handle();
-            let plugins = self.threads.block_on(handle.snapshot()).expect("it answers").plugins;
+            let plugins = self.threads.block_on(handle.plugins()).expect("it answers");
             plugins.iter().filter(|plugin| plugin.state == "Ready").count() == PLUGINS.len()
         };
         assert!(eventually(ready), "plugins are not loaded");
