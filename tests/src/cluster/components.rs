@@ -66,6 +66,8 @@ impl Cluster {
     /// # Panics
     /// When it does not run.
     pub fn kill_component(&self, component: &str) {
+        let _answering =
+            (component == "kubelet").then(|| self.answering.write().unwrap_or_else(PoisonError::into_inner));
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let position = running.iter().position(|(name, _)| *name == component).expect("it runs");
         let (_, mut child) = running.remove(position);

@@ -4,11 +4,16 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::PoisonError;
 
 use serde_json::Value;
 
 use super::Cluster;
 use crate::wait::{TIMEOUT, eventually};
+
+/// What kubectl says of a kubelet that does not run: the API server's words, then kubectl's own. And
+/// the words of one that was just started, and has not read yet which pods it has.
+const KUBELET_STARTS: [&str; 3] = ["error dialing backend", "was refused", "pod does not exist"];
 
 impl Cluster {
     pub(super) fn kubectl_command(&self, arguments: &[&str]) -> Command {
@@ -104,33 +109,25 @@ impl Cluster {
     /// # Panics
     /// When it fails.
     pub fn exec(&self, pod: &str, command: &str) -> String {
-        let mut answer = Err(String::new());
-        // Another test may have killed the kubelet. The command has not begun then.
-        eventually(|| {
-            answer = self.try_exec(pod, command);
-            !matches!(&answer, Err(error) if error.contains("error dialing backend"))
-        });
-        answer.unwrap_or_else(|error| panic!("{command} in {pod}: {error}"))
+        self.try_exec(pod, command).unwrap_or_else(|error| panic!("{command} in {pod}: {error}\n{}", self.known()))
     }
 
     /// Runs a shell command in the pod's container. Returns its output, or what it said when it
     /// failed.
     pub fn try_exec(&self, pod: &str, command: &str) -> Result<String, String> {
-        self.try_kubectl(&["exec", pod, "--", "sh", "-euc", command])
+        self.ask_kubelet(&["exec", pod, "--", "sh", "-euc", command])
     }
 
-    /// Waits until a shell command succeeds in the pod's container. A kubelet that was just started
-    /// does not know its pods at once. Returns the command's output.
-    ///
-    /// # Panics
-    /// When it fails until the time that every test waits is over.
-    pub fn wait_exec(&self, pod: &str, command: &str) -> String {
+    /// Runs kubectl for what the kubelet answers, again until it does: a test may have killed it, and
+    /// then it has done nothing.
+    fn ask_kubelet(&self, arguments: &[&str]) -> Result<String, String> {
         let mut answer = Err(String::new());
         eventually(|| {
-            answer = self.try_exec(pod, command);
-            answer.is_ok()
+            let _answering = self.answering.read().unwrap_or_else(PoisonError::into_inner);
+            answer = self.try_kubectl(arguments);
+            !matches!(&answer, Err(error) if KUBELET_STARTS.iter().any(|words| error.contains(words)))
         });
-        answer.unwrap_or_else(|error| panic!("{command} in {pod}: {error}\n{}", self.known()))
+        answer
     }
 
     /// The kubelet's statistics of the node's pods. The API server passes no request on to a node
@@ -141,7 +138,7 @@ impl Cluster {
     pub fn stats_summary(&self) -> Value {
         let pki = self.built.join("pki");
         let file = |option: &str, name: &str| format!("--{option}={}", pki.join(name).display());
-        let summary = self.kubectl(&[
+        let summary = self.ask_kubelet(&[
             &format!("--server=https://{}:{}", super::NODE, self.ports.kubelet),
             &file("certificate-authority", "ca.crt"),
             &file("client-certificate", "apiserver-kubelet-client.crt"),
@@ -149,6 +146,7 @@ impl Cluster {
             "get",
             "--raw=/stats/summary",
         ]);
+        let summary = summary.unwrap_or_else(|error| panic!("the kubelet's statistics: {error}"));
         serde_json::from_str(&summary).expect("statistics are JSON")
     }
 

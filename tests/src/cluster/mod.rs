@@ -24,7 +24,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use crate::Node;
 use crate::artifacts::workspace;
@@ -53,6 +53,8 @@ pub struct Cluster {
     /// Of a cluster with a node: the kubelet changes them.
     sysctls: Option<Sysctls>,
     running: Mutex<Vec<(&'static str, Child)>>,
+    /// Read while the kubelet answers: it is killed between two answers, not in the middle of one.
+    answering: RwLock<()>,
 }
 
 impl Cluster {
@@ -127,8 +129,8 @@ impl Cluster {
         components: &[&'static str],
     ) -> Self {
         let node = Node::builder().prepare(configuration::PREPARE).build();
-        let (built, ports, running) = (built(), Ports::free(), Mutex::new(Vec::new()));
-        let cluster = Self { node, built, ports, intervals, attaching, sysctls, running };
+        let (built, ports, running, answering) = (built(), Ports::free(), Mutex::new(Vec::new()), RwLock::new(()));
+        let cluster = Self { node, built, ports, intervals, attaching, sysctls, running, answering };
         configuration::write(&cluster);
         for component in components {
             cluster.start_component(component);

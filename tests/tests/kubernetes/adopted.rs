@@ -284,7 +284,7 @@ fn the_kubelet_takes_its_root_folder_back() {
     fs::remove_file(taken.cluster().node().path(&taken.root().join("adopted.json"))).unwrap();
     taken.cluster().start_component("kubelet");
     taken.driver.wait_registered();
-    assert_eq!(taken.cluster().wait_exec(POD, "cat /tmp/mark"), "mark\n", "the container was never ended");
+    assert_eq!(taken.cluster().exec(POD, "cat /tmp/mark"), "mark\n", "the container was never ended");
     taken.assert_writes();
     let after = taken.mounts();
     let lost: Vec<_> = before.iter().filter(|mount| !after.contains(mount)).collect();

@@ -111,7 +111,7 @@ fn a_driver_that_is_killed_and_a_kubelet_that_is_killed_leave_the_container_its_
     driver.cluster.start_component("kubelet");
     driver.wait_registered();
     // The container was never ended.
-    let words = driver.cluster.wait_exec("lasting", "cat /data/part/word /data/between /tmp/mark");
+    let words = driver.cluster.exec("lasting", "cat /data/part/word /data/between /tmp/mark");
     assert_eq!(words, "before\nbetween\nmark\n");
     driver.cluster.delete_pod("lasting");
     driver.assert_gone(&["killed-pv"]);
