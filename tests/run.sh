@@ -4,7 +4,7 @@
 #   tests/run.sh [PROGRAMS]      how many at a time (as many as there are processors unless given)
 #
 # Each of the PROGRAMS cargos goes through all test programs in cargo's order, with cargo's folder and
-# environment, and runs those that no other one has claimed.
+# environment, and runs those that no other one has claimed. The first one begins with the longest.
 # The output of a program is printed whole when it ends. Documentation tests come last, and after them once more what
 # the failed tests printed.
 set -uo pipefail
@@ -12,6 +12,8 @@ set -uo pipefail
 # It emulates a machine for each test that it runs. Alone it keeps all processors busy, with a test
 # more than there are processors, for each waits at times; beside others it would only take longer.
 ALONE=vm
+# It takes longest: begun late, it would run on when all others have ended.
+LONGEST=kubernetes
 PROGRAM_DEADLINE=45m
 
 # Cargo calls back with the program to run: the claim is the folder, which only one call can make.
@@ -57,11 +59,19 @@ run() {
     cargo --config "$runner" test --workspace --no-fail-fast "${@:2}" 2>>"$VOLHOST_TEST_CLAIMS/job-$1"
 }
 
+# All test programs; before them, in the first job, the longest one.
+job() {
+    local failed=0
+    [ "$1" != 1 ] || run "$1" --test "$LONGEST" || failed=1
+    run "$1" --tests || failed=1
+    return $failed
+}
+
 failed=0
 run alone --test "$ALONE" -- --test-threads=$((programs + 1)) || failed=1
 jobs=()
 for number in $(seq "$programs"); do
-    run "$number" --tests &
+    job "$number" &
     jobs+=($!)
 done
 for job in "${jobs[@]}"; do
