@@ -154,7 +154,11 @@ impl<'a> Run<'a> {
         let report = self.report;
         report.set("requests by FlowSchema", self.flows());
         report.set("replicas that ended by themselves", controllers::ended().into());
-        report.set("driver's calls", json!(self.driver.account().calls));
+        let account = self.driver.account();
+        report.set("driver's calls", json!(account.calls));
+        // Checked at the end, which a run that a signal ends does not reach.
+        report.set("what would lose data", json!(account.violations));
+        drop(account);
         report.set("requests", json!(requests::count(self.cluster)));
     }
 
