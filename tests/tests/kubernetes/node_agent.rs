@@ -68,7 +68,9 @@ impl AgentNode {
 
     /// A node of its own, not started, whose daemon has these variables in its environment.
     fn prepare_with(name: &'static str, variables: &[(&str, &str)]) -> Self {
-        Cluster::shared().apply(&format!(
+        // Held until the node has it: the last one that lets go of a cluster ends it, and its Nodes.
+        let cluster = Cluster::shared();
+        cluster.apply(&format!(
             "{{ apiVersion: v1, kind: Node, metadata: {{ name: {name}, labels: {{ zone: of-{name} }} }} }}"
         ));
         Self::prepare_on(name, variables)
