@@ -1,9 +1,11 @@
 //! Watches that last, and that begin again after a failure, later each time.
 //!
 //! kube ends each watch after 290 s, and lets it begin again: with 43,000 watches of agents, these were
-//! 164 requests a second, more than all others. Of the waits after failures, kube has the same for any stream, but ends its growing waits with each item that is no error.
-//! A watch of all objects has such an item at the begin of each try ([`Event::Init`]), so that it
-//! would ask an API server that is down about once a second, from every node of a cluster.
+//! 164 requests a second, more than all others.
+//!
+//! Waits that grow kube has for any stream, but ends them with each item that is no error. A watch of
+//! all objects has such an item at the begin of each try ([`Event::Init`]), so that it would ask an
+//! API server that is down about once a second, from every node of a cluster.
 
 use std::fmt::Debug;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
