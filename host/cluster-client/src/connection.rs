@@ -5,16 +5,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::header::{HeaderValue, USER_AGENT};
-use hyper_rustls::HttpsConnectorBuilder;
-use hyper_util::client::legacy::Builder;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{self, Builder};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::retry::{InvalidBackoff, RetryPolicy};
 use kube::client::{Body, ConfigExt as _};
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use thiserror::Error;
-use tower::ServiceBuilder;
 use tower::retry::RetryLayer;
+use tower::{Service, ServiceBuilder};
+
+use crate::starts::{Starts, in_turns};
 
 /// How often a connection that is used is asked whether it still is one, and how long the answer
 /// may take: a watch whose API server has vanished ends after both.
@@ -27,6 +32,9 @@ const ANSWER_TIME: Duration = Duration::from_secs(10);
 const MOST_RETRIES: u32 = 6;
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LONGEST_RETRY: Duration = Duration::from_secs(3);
+
+/// What sends requests.
+type Transport = legacy::Client<HttpsConnector<HttpConnector>, Body>;
 
 /// Two clients that share their connections.
 #[derive(Clone)]
@@ -103,30 +111,54 @@ pub async fn configuration_of_user(
 ///
 /// # Errors
 /// [`ConnectionError::Client`].
-pub fn connect(mut config: Config, agent: &str) -> Result<Connection, ConnectionError> {
-    let failed = |error| ConnectionError::Client(Box::new(error));
+pub fn connect(config: Config, agent: &str) -> Result<Connection, ConnectionError> {
+    let (config, client) = transport(config, agent)?;
+    let retries = RetryPolicy::new(FIRST_RETRY, LONGEST_RETRY, MOST_RETRIES, true).map_err(ConnectionError::Retries)?;
+    Ok(Connection { requests: over(&config, client.clone(), Some(retries))?, watches: over(&config, client, None)? })
+}
+
+/// Makes a client for watches of single objects, which begin in turns. Needs a tokio runtime.
+///
+/// # Errors
+/// [`ConnectionError::Client`].
+pub fn connect_in_turns(config: Config, agent: &str, starts: &Starts) -> Result<Client, ConnectionError> {
+    let (config, client) = transport(config, agent)?;
+    over(&config, in_turns(client, starts), None)
+}
+
+/// What sends requests over one connection, and the configuration with who asks.
+fn transport(mut config: Config, agent: &str) -> Result<(Config, Transport), ConnectionError> {
     config.headers.extend(HeaderValue::from_str(agent).ok().map(|agent| (USER_AGENT, agent)));
     let connector = HttpsConnectorBuilder::new()
         .with_tls_config(config.rustls_client_config().map_err(failed)?)
         .https_or_http()
         .enable_all_versions()
         .build();
-    let client: hyper_util::client::legacy::Client<_, Body> = Builder::new(TokioExecutor::new())
+    let client = Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .http2_keep_alive_interval(ASKED_EVERY)
         .http2_keep_alive_timeout(ANSWER_TIME)
         .build(connector);
-    let retries = RetryPolicy::new(FIRST_RETRY, LONGEST_RETRY, MOST_RETRIES, true).map_err(ConnectionError::Retries)?;
-    let headers = config.extra_headers_layer().map_err(failed)?;
-    let over = |retries: Option<RetryPolicy>| -> Result<Client, ConnectionError> {
-        let service = ServiceBuilder::new()
-            .layer(config.base_uri_layer())
-            .option_layer(retries.map(RetryLayer::new))
-            .option_layer(config.auth_layer().map_err(failed)?)
-            .layer(headers.clone())
-            .map_err(tower::BoxError::from)
-            .service(client.clone());
-        Ok(Client::new(service, config.default_namespace.clone()))
-    };
-    Ok(Connection { requests: over(Some(retries))?, watches: over(None)? })
+    Ok((config, client))
+}
+
+/// A client that sends its requests by this service.
+fn over<S, F>(config: &Config, service: S, retries: Option<RetryPolicy>) -> Result<Client, ConnectionError>
+where
+    S: Service<Request<Body>, Response = Response<Incoming>, Future = F> + Clone + Send + 'static,
+    S::Error: std::error::Error + Send + Sync + 'static,
+    F: Future<Output = Result<Response<Incoming>, S::Error>> + Send + 'static,
+{
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(retries.map(RetryLayer::new))
+        .option_layer(config.auth_layer().map_err(failed)?)
+        .layer(config.extra_headers_layer().map_err(failed)?)
+        .map_err(tower::BoxError::from)
+        .service(service);
+    Ok(Client::new(service, config.default_namespace.clone()))
+}
+
+fn failed(error: kube::Error) -> ConnectionError {
+    ConnectionError::Client(Box::new(error))
 }

@@ -7,6 +7,7 @@
 //! | [`claims`] | the status of claims whose volumes grow |
 //! | [`plugins`] | the custom resources of plugins that come from the cluster |
 //! | [`quantity`] | sizes as Kubernetes writes them |
+//! | `starts` | how many watches of single objects begin at once |
 //! | `watching` | watches that begin again after a failure, later each time |
 #![forbid(unsafe_code)]
 
@@ -15,8 +16,10 @@ mod connection;
 mod events;
 pub mod plugins;
 pub mod quantity;
+mod starts;
 mod watching;
 
-pub use connection::{Connection, ConnectionError, configuration, configuration_of_user, connect};
+pub use connection::{Connection, ConnectionError, configuration, configuration_of_user, connect, connect_in_turns};
 pub use events::{Events, shortened};
-pub use watching::{Starts, is_undefined, watch_all, watch_one, watch_one_of_many};
+pub use starts::Starts;
+pub use watching::{is_undefined, watch_all, watch_one};

@@ -9,14 +9,12 @@
 
 use std::fmt::Debug;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _, stream};
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
-use tokio::sync::Semaphore;
 
 /// The wait after the first failure, and the longest one: those of Kubernetes' own clients.
 const FIRST: Duration = Duration::from_millis(800);
@@ -38,22 +36,7 @@ pub fn watch_all<K>(api: Api<K>, config: Config) -> impl Stream<Item = watcher::
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    with_waits(watcher(api, lasting(config)), is_answer, None)
-}
-
-/// How many of a program's watches of single objects may begin at once. One begins with a list. A
-/// program with many watches that begins all of them together has the API server refuse those that
-/// have waited for too long there, and asks for them again: with many such programs, more is refused
-/// than done.
-#[derive(Debug, Clone)]
-pub struct Starts(Arc<Semaphore>);
-
-impl Starts {
-    /// So many at once.
-    #[must_use]
-    pub fn new(at_once: usize) -> Self {
-        Self(Arc::new(Semaphore::new(at_once)))
-    }
+    with_waits(watcher(api, lasting(config)), is_answer)
 }
 
 /// Whether the API server has answered: a try begins with an event of its own.
@@ -67,20 +50,7 @@ pub fn watch_one<K>(api: Api<K>, name: &str) -> impl Stream<Item = watcher::Resu
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    with_waits(object(api, name), |_| true, None)
-}
-
-/// The same, one of many: it waits for its turn before it begins, and before it begins again after a
-/// failure.
-pub fn watch_one_of_many<K>(
-    api: Api<K>,
-    name: &str,
-    starts: &Starts,
-) -> impl Stream<Item = watcher::Result<Option<K>>> + Send + use<K>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    with_waits(object(api, name), |_| true, Some(starts.clone()))
+    with_waits(object(api, name), |_| true)
 }
 
 /// kube's `watch_object`, which has no setting for how long a watch lasts.
@@ -120,31 +90,21 @@ pub fn is_undefined(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
 }
 
-/// Waits after each error, and for a turn to begin. `is_answer`: an item that shows that the API
-/// server has answered.
-fn with_waits<T, S>(
-    items: S,
-    is_answer: fn(&T) -> bool,
-    starts: Option<Starts>,
-) -> impl Stream<Item = watcher::Result<T>> + Send + use<T, S>
+/// Waits after each error. `is_answer`: an item that shows that the API server has answered.
+fn with_waits<T, S>(items: S, is_answer: fn(&T) -> bool) -> impl Stream<Item = watcher::Result<T>> + Send + use<T, S>
 where
     T: Send + 'static,
     S: Stream<Item = watcher::Result<T>> + Send,
 {
     // The state outlives a reader that stops to wait for the next item: no wait is cut short by it.
-    let begin = (Box::pin(items), Waits::default(), Some(Duration::ZERO), starts);
-    stream::unfold(begin, move |(mut items, mut waits, wait, starts)| async move {
-        let mut turn = None;
+    let begin = (Box::pin(items), Waits::default(), None);
+    stream::unfold(begin, move |(mut items, mut waits, wait)| async move {
         if let Some(wait) = wait {
             tokio::time::sleep(wait).await;
-            if let Some(Starts(starts)) = &starts {
-                turn = starts.acquire().await.ok();
-            }
         }
         let item = items.next().await?;
-        drop(turn);
         let wait = waits.after(&item, is_answer);
-        Some((item, (items, waits, wait, starts)))
+        Some((item, (items, waits, wait)))
     })
 }
 
@@ -179,8 +139,6 @@ impl Waits {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use super::*;
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::client::Body;
@@ -234,46 +192,6 @@ mod tests {
         let waited: Vec<_> = items.iter().filter_map(after).collect();
         assert!(waited.iter().all(|(wait, failures)| is_about(*wait, FIRST.saturating_mul(1 << (failures - 1)))));
         waited.into_iter().map(|(_, failures)| 1 << (failures - 1)).collect()
-    }
-
-    #[tokio::test]
-    async fn so_many_begin_at_once_and_none_waits_for_a_watch_that_is_quiet() {
-        let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let starts = Starts::new(2);
-        let mut tasks = tokio::task::JoinSet::new();
-        for number in 0..7 {
-            let (running, most) = (Arc::clone(&running), Arc::clone(&most));
-            let list = move |is_answered| {
-                let (running, most) = (Arc::clone(&running), Arc::clone(&most));
-                async move {
-                    most.fetch_max(running.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
-                    // The others run meanwhile.
-                    for _ in 0..20 {
-                        tokio::task::yield_now().await;
-                    }
-                    running.fetch_sub(1, Ordering::Relaxed);
-                    if is_answered { Ok(()) } else { Err(refused(429)) }
-                }
-            };
-            // Every second one is refused once. After its list, a watch has nothing to say.
-            let lists = if number % 2 == 0 { vec![true] } else { vec![false, true] };
-            let items = stream::iter(lists).then(list).chain(stream::pending());
-            let mut items = Box::pin(with_waits(items, |()| true, Some(starts.clone())));
-            tasks.spawn(async move {
-                while items.next().await.is_some_and(|item| item.is_err()) {}
-                items
-            });
-        }
-        let quiet = tokio::time::timeout(Duration::from_secs(60), async {
-            let mut quiet = Vec::new();
-            while let Some(items) = tasks.join_next().await {
-                let mut items = items.unwrap();
-                quiet.push(tokio::spawn(async move { drop(items.next().await) }));
-            }
-            quiet
-        });
-        assert_eq!(quiet.await.unwrap().len(), 7);
-        assert_eq!(most.load(Ordering::Relaxed), 2);
     }
 
     /// An API server that has one list, and whose watches say nothing. Returns its clients' requests.

@@ -48,8 +48,9 @@ async fn agent(arguments: NodeAgentArguments, socket: &Path) -> Result<(), Agent
     };
     let config = volhost_cluster_client::configuration(arguments.kubeconfig.as_deref()).await?;
     let agent = format!("volhost-node-agent/{} ({node})", env!("CARGO_PKG_VERSION"));
-    let connect: Connect = Box::new(move || volhost_cluster_client::connect(config.clone(), &agent));
-    let Connection { requests: client, watches } = connect()?;
+    let Connection { requests: client, watches } = volhost_cluster_client::connect(config.clone(), &agent)?;
+    let connect: Connect =
+        Box::new(move |starts| volhost_cluster_client::connect_in_turns(config.clone(), &agent, starts));
     let (seen, known) = watch::channel(None);
     tokio::spawn(watches::watch_node(watches.clone(), node.clone(), seen));
     let events = Events::start(client.clone(), "volhost-node-agent", &node);

@@ -14,9 +14,7 @@ use kube::runtime::watcher::{self, Config, Event};
 use kube::{Api, Client};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
-use volhost_cluster_client::{
-    Connection, ConnectionError, Starts, is_undefined, watch_all, watch_one, watch_one_of_many,
-};
+use volhost_cluster_client::{ConnectionError, Starts, is_undefined, watch_all, watch_one};
 use volhost_objects::{Kind, ObjectKey};
 
 use crate::cluster_object::ClusterObject;
@@ -28,8 +26,8 @@ const WATCHES_PER_CONNECTION: usize = 80;
 /// How many watches of single objects begin at once.
 const STARTS: usize = 4;
 
-/// Makes clients with connections of their own.
-pub(crate) type Connect = Box<dyn Fn() -> Result<Connection, ConnectionError> + Send + Sync>;
+/// Makes clients with connections of their own, for watches that begin in turns.
+pub(crate) type Connect = Box<dyn Fn(&Starts) -> Result<Client, ConnectionError> + Send + Sync>;
 
 /// The watches. Dropping it ends them.
 pub(crate) struct Watches {
@@ -81,7 +79,7 @@ impl Watches {
             if !self.named.contains_key(key) {
                 let (client, place) = self.client();
                 let (key, news) = (key.clone(), self.news.clone());
-                let watching = one(client, key.clone(), news, self.starts.clone());
+                let watching = one(client, key.clone(), news);
                 let watch = self.tasks.spawn(async move {
                     let _place = place;
                     watching.await;
@@ -100,7 +98,7 @@ impl Watches {
             return (client.clone(), Place::take(watches));
         }
         // It was made from the same configuration before.
-        let client = (self.connect)().map_or_else(|_| self.first.clone(), |connection| connection.watches);
+        let client = (self.connect)(&self.starts).unwrap_or_else(|_| self.first.clone());
         let watches = Arc::default();
         let place = Place::take(&watches);
         self.clients.push((client.clone(), watches));
@@ -215,13 +213,13 @@ async fn all(client: Client, kind: Kind, config: Config, news: mpsc::UnboundedSe
 }
 
 /// Watches one object.
-async fn one(client: Client, key: ObjectKey, news: mpsc::UnboundedSender<News>, starts: Starts) {
+async fn one(client: Client, key: ObjectKey, news: mpsc::UnboundedSender<News>) {
     let resource = resource(key.kind);
     let api: Api<DynamicObject> = match key.kind.is_namespaced() {
         true => Api::namespaced_with(client, &key.namespace, &resource),
         false => Api::all_with(client, &resource),
     };
-    let mut stream = std::pin::pin!(watch_one_of_many(api, &key.name, &starts));
+    let mut stream = std::pin::pin!(watch_one(api, &key.name));
     while let Some(seen) = stream.next().await {
         let update = match seen {
             Ok(object) => News::Object(key.clone(), object.and_then(|object| ClusterObject::read(key.kind, object))),

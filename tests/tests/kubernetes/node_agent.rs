@@ -529,7 +529,7 @@ spec: {{ accessModes: [ReadWriteOnce], storageClassName: {name}, resources: {{ r
 }
 
 #[test]
-fn more_objects_than_one_connection_has_watches_are_read() {
+fn more_objects_than_one_connection_has_watches_are_read_and_again_after_an_outage() {
     const OBJECTS: usize = 150;
     let node = AgentNode::start("agent-many");
     let maps: Vec<String> = (0..OBJECTS).map(|at| config_map(&format!("agent-many-{at}"), "here")).collect();
@@ -546,6 +546,13 @@ fn more_objects_than_one_connection_has_watches_are_read() {
     // The last of them by name, whose watch begins last.
     node.cluster.apply(&config_map("agent-many-99", "changed"));
     node.assert_content(&node.file(&uid, "kubernetes.io~projected", "vall/99"), "changed");
+    // All these watches end with an error, and begin again. None has something to tell then.
+    node.proxy.cut();
+    node.proxy.open();
+    for at in (0..OBJECTS).step_by(15) {
+        node.cluster.apply(&config_map(&format!("agent-many-{at}"), "after it"));
+        node.assert_content(&node.file(&uid, "kubernetes.io~projected", &format!("vall/{at}")), "after it");
+    }
     node.delete_pod("agent-many");
     node.delete_pod("agent-first");
     node.assert_unmounted();
