@@ -39,6 +39,7 @@ mod run;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use volhost_tests::cluster::{Attaching, Cluster};
 
@@ -71,10 +72,21 @@ impl Size {
         self.all_pods() * self.volumes
     }
 
+    /// How long nothing may change: agents that start together read the objects of all pods before
+    /// the next pod is mounted.
+    fn longest_rest(self) -> Duration {
+        Duration::from_secs(300) + Duration::from_secs(3) * u32::try_from(self.nodes).unwrap_or(u32::MAX)
+    }
+
     /// The duration of controllers' Leases: the default, but for small runs, whose time is mostly
-    /// that until the next replica leads.
+    /// that until the next replica leads, and for large ones, in which the API server shares its
+    /// processors with so many nodes that a renewal takes longer than the default allows.
     fn lease(self) -> &'static str {
-        if self.nodes < 20 { "5s" } else { "15s" }
+        match self.nodes {
+            ..20 => "5s",
+            20..200 => "15s",
+            200.. => "60s",
+        }
     }
 }
 
@@ -101,8 +113,11 @@ fn main() -> ExitCode {
     let ended = catch_unwind(AssertUnwindSafe(|| run.run()));
     match ended {
         Ok(()) => {}
-        Err(cause) if cause.is::<Interrupted>() => run.report_interrupted(),
-        Err(cause) => resume_unwind(cause),
+        Err(cause) if cause.is::<Interrupted>() => run.report_unfinished("ended by a signal while"),
+        Err(cause) => {
+            run.report_unfinished("failed while");
+            resume_unwind(cause);
+        }
     }
     println!("{}", report.text());
     if interruption::is_interrupted() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS }

@@ -11,8 +11,6 @@ use crate::interruption;
 
 /// How often it is printed.
 const EVERY: Duration = Duration::from_secs(10);
-/// How long nothing may change.
-const LONGEST_REST: Duration = Duration::from_secs(300);
 /// The shortest and the longest pause between two looks. A look at many objects takes processor
 /// time from what is measured: four times as long passes until the next.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
@@ -21,6 +19,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Prints what goes on. Dropping it ends that.
 pub(crate) struct Progress {
     shared: Arc<Shared>,
+    /// How long nothing may change.
+    longest_rest: Duration,
     stop: Option<Sender<()>>,
     printing: Option<JoinHandle<()>>,
 }
@@ -64,7 +64,7 @@ impl Shared {
 }
 
 impl Progress {
-    pub(crate) fn start(driver: &ScaleDriver, counts: &Arc<Counts>) -> Self {
+    pub(crate) fn start(driver: &ScaleDriver, counts: &Arc<Counts>, longest_rest: Duration) -> Self {
         let (driver, counts) = (driver.clone(), Arc::clone(counts));
         let shared = Arc::new(Shared { driver, counts, begun: Instant::now(), now: Mutex::default() });
         let (stop, stopped) = mpsc::channel();
@@ -74,7 +74,7 @@ impl Progress {
                 printed.print();
             }
         });
-        Self { shared, stop: Some(stop), printing: Some(printing) }
+        Self { shared, longest_rest, stop: Some(stop), printing: Some(printing) }
     }
 
     /// Times some work. Returns the seconds.
@@ -123,7 +123,7 @@ impl Progress {
             if now != last.0 {
                 last = (now, Instant::now());
             }
-            if last.1.elapsed() > LONGEST_REST {
+            if last.1.elapsed() > self.longest_rest {
                 panic!("{what}: {now} of {wanted}, and nothing changes any more\n{}", known());
             }
             std::thread::park_timeout((asked.elapsed() * 4).clamp(SHORTEST_PAUSE, LONGEST_PAUSE));

@@ -44,7 +44,7 @@ impl<'a> Run<'a> {
         let driver = ScaleDriver::default();
         let api = cluster.api();
         let counts = Arc::new(Counts::start(&api));
-        let progress = Progress::start(&driver, &counts);
+        let progress = Progress::start(&driver, &counts, size.longest_rest());
         Self { cluster, counts, api, driver, progress, report, size, attaching }
     }
 
@@ -156,15 +156,16 @@ impl<'a> Run<'a> {
         report.set("replicas that ended by themselves", controllers::ended().into());
         let account = self.driver.account();
         report.set("driver's calls", json!(account.calls));
-        // Checked at the end, which a run that a signal ends does not reach.
+        // Checked at the end, which not every run reaches.
         report.set("what would lose data", json!(account.violations));
         drop(account);
         report.set("requests", json!(requests::count(self.cluster)));
     }
 
-    /// Reports how far a run has come that a signal has ended.
-    pub(crate) fn report_interrupted(&self) {
-        self.report.set("ended by a signal while", self.progress.now().into());
+    /// Reports how far a run has come that does not reach its end. `how`: how it ended while it did
+    /// what it reports.
+    pub(crate) fn report_unfinished(&self, how: &str) {
+        self.report.set(how, self.progress.now().into());
         self.report_calls();
     }
 
