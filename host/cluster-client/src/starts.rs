@@ -13,8 +13,8 @@ use tower::{Service, ServiceExt as _, service_fn};
 /// server refuse those that have waited for too long there, and asks for them again: with many such
 /// programs, more is refused than done.
 ///
-/// A request has its turn until the API server has answered, be it that the watch has begun: one
-/// that is quiet from then on takes the turn of no other.
+/// A request has its turn until the API server has answered it. For a watch that is when it has begun:
+/// one that has nothing to tell then keeps no turn from others.
 #[derive(Debug, Clone)]
 pub struct Starts {
     lists: Arc<Semaphore>,
