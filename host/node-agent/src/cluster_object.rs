@@ -1,12 +1,13 @@
 //! One object as the API server has it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube::api::DynamicObject;
 use sha2::{Digest as _, Sha256};
 use volhost_config::{PodMarks, PodScope};
 use volhost_model::text::lower_hex;
-use volhost_objects::{CsiVolumeName, Kind, Object, ObjectContent, ObjectKey, PersistentVolumeObject, parse};
+use volhost_objects::{CsiVolumeName, Kind, Object, ObjectContent, ObjectKey, parse_quietly, references};
 
 use crate::growth::ClaimGrowth;
 
@@ -26,6 +27,11 @@ pub(crate) struct ClusterObject {
     pub(crate) object: Result<Arc<Object>, String>,
     /// How a claim's volume grows; none for one that has grown, and for other kinds.
     pub(crate) growth: Option<Box<ClaimGrowth>>,
+    /// The objects that it names, VolumeAttachments aside. Found once: plans ask for them often.
+    pub(crate) references: BTreeSet<ObjectKey>,
+    /// The volumes of CSI drivers whose attachment to this node counts: of a PersistentVolume, or
+    /// those that a pod names itself by a former in-tree source.
+    pub(crate) csi_volumes: Vec<CsiVolume>,
 }
 
 impl std::fmt::Debug for ClusterObject {
@@ -35,8 +41,9 @@ impl std::fmt::Debug for ClusterObject {
 }
 
 impl ClusterObject {
-    /// Reads an object of this kind. None for one without a name, which no API server has.
-    pub(crate) fn read(kind: Kind, mut object: DynamicObject) -> Option<Self> {
+    /// Reads an object of this kind for this node. None for one without a name, which no API server
+    /// has.
+    pub(crate) fn read(kind: Kind, mut object: DynamicObject, node: &str) -> Option<Self> {
         // Who has written which field is nothing that volumes need, and often the largest part.
         object.metadata.managed_fields = None;
         let name = object.metadata.name.clone()?;
@@ -48,7 +55,8 @@ impl ClusterObject {
             Some(kube::core::TypeMeta { api_version: kind.api_version().to_owned(), kind: kind.name().to_owned() });
         let (text, parsed) = match serde_json::to_string(&object) {
             Ok(text) => {
-                let parsed = parse(ORIGIN, &text).map_err(|error| error.to_string());
+                // The daemon reports fields that the kind lacks.
+                let parsed = parse_quietly(ORIGIN, &text).map_err(|error| error.to_string());
                 let one = parsed.and_then(|parsed| {
                     parsed.objects.into_iter().next().ok_or_else(|| "there is nothing in it".into())
                 });
@@ -56,6 +64,8 @@ impl ClusterObject {
             }
             Err(error) => (String::new(), Err(error.to_string())),
         };
+        let references = parsed.as_deref().map(references::of).unwrap_or_default();
+        let csi_volumes = parsed.as_deref().map(|object| CsiVolume::of(object, node)).unwrap_or_default();
         Some(Self {
             key: ObjectKey::new(kind, namespace, name),
             uid: uid.unwrap_or_default(),
@@ -63,15 +73,9 @@ impl ClusterObject {
             text,
             object: parsed,
             growth,
+            references,
+            csi_volumes,
         })
-    }
-
-    /// The PersistentVolume, if it is one that can be read.
-    pub(crate) fn persistent_volume(&self) -> Option<&PersistentVolumeObject> {
-        match &self.object.as_ref().ok()?.content {
-            ObjectContent::PersistentVolume(volume) => Some(volume),
-            _ => None,
-        }
     }
 
     /// Whether the scope includes it: a pod by its marks, any other object in any case. One that
@@ -87,16 +91,6 @@ impl ClusterObject {
         }
     }
 
-    /// The volumes of CSI drivers whose attachment to this node counts: of a PersistentVolume, or
-    /// those that a pod names itself by a former in-tree source.
-    pub(crate) fn csi_volumes(&self) -> Vec<CsiVolume> {
-        match self.object.as_ref().map(|object| &object.content) {
-            Ok(ObjectContent::PersistentVolume(volume)) => CsiVolume::of(volume).into_iter().collect(),
-            Ok(ObjectContent::Pod(pod)) => pod.inline_csi_volumes().map(CsiVolume::from).collect(),
-            _ => Vec::new(),
-        }
-    }
-
     /// Whether a controller attaches the volumes of this CSI driver. Its default is that one does.
     pub(crate) fn requires_attach(&self) -> bool {
         match self.object.as_ref().map(|object| &object.content) {
@@ -106,41 +100,41 @@ impl ClusterObject {
     }
 }
 
-impl From<CsiVolumeName> for CsiVolume {
-    fn from(name: CsiVolumeName) -> Self {
-        Self { driver: name.driver, handle: name.handle }
-    }
-}
-
-/// A volume of a CSI driver, and how it is attached to a node.
+/// A volume of a CSI driver on this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CsiVolume {
     pub(crate) driver: String,
-    pub(crate) handle: String,
+    /// As in `status.volumesInUse` of a node.
+    pub(crate) unique_name: String,
+    /// The VolumeAttachment of the volume for this node. Every attach/detach controller gives it
+    /// this name, by which the kubelet looks for it, too.
+    pub(crate) attachment: ObjectKey,
 }
 
 impl CsiVolume {
-    /// The CSI volume behind a PersistentVolume; none for other kinds.
-    pub(crate) fn of(volume: &PersistentVolumeObject) -> Option<Self> {
-        volume.csi_volume().map(Self::from)
+    /// The volume of this driver and handle.
+    pub(crate) fn new(driver: &str, handle: &str, node: &str) -> Self {
+        let digest = Sha256::digest(format!("{handle}{driver}{node}"));
+        Self {
+            driver: driver.to_owned(),
+            unique_name: format!("{PLUGIN}{driver}^{handle}"),
+            attachment: ObjectKey::new(Kind::VolumeAttachment, "", format!("csi-{}", lower_hex(digest.iter()))),
+        }
+    }
+
+    fn of(object: &Object, node: &str) -> Vec<Self> {
+        let named = |name: CsiVolumeName| Self::new(&name.driver, &name.handle, node);
+        match &object.content {
+            ObjectContent::PersistentVolume(volume) => volume.csi_volume().map(named).into_iter().collect(),
+            ObjectContent::Pod(pod) => pod.inline_csi_volumes().map(named).collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// The volume of this unique name; none for one of another plugin.
-    pub(crate) fn of_unique_name(name: &str) -> Option<Self> {
+    pub(crate) fn of_unique_name(name: &str, node: &str) -> Option<Self> {
         let (driver, handle) = name.strip_prefix(PLUGIN)?.split_once('^')?;
-        Some(Self { driver: driver.to_owned(), handle: handle.to_owned() })
-    }
-
-    /// The unique name, as in `status.volumesInUse` of a node.
-    pub(crate) fn unique_name(&self) -> String {
-        format!("{PLUGIN}{}^{}", self.driver, self.handle)
-    }
-
-    /// The VolumeAttachment of the volume for a node. Every attach/detach controller gives it this
-    /// name, by which the kubelet looks for it, too.
-    pub(crate) fn attachment(&self, node: &str) -> ObjectKey {
-        let digest = Sha256::digest(format!("{}{}{node}", self.handle, self.driver));
-        ObjectKey::new(Kind::VolumeAttachment, "", format!("csi-{}", lower_hex(digest.iter())))
+        Some(Self::new(driver, handle, node))
     }
 }
 
@@ -150,14 +144,11 @@ mod tests {
 
     #[test]
     fn an_attachment_has_the_name_that_kubernetes_gives_it() {
-        let volume = CsiVolume { driver: "hostpath.csi.k8s.io".into(), handle: "vol-1".into() };
+        let volume = CsiVolume::new("hostpath.csi.k8s.io", "vol-1", "node-1");
         // printf 'vol-1hostpath.csi.k8s.ionode-1' | sha256sum
-        assert_eq!(
-            volume.attachment("node-1").name,
-            "csi-a5a2e67339ab5660a390dc86be397e784322823ff01f40cf2c01a72c3cab1374"
-        );
-        assert_eq!(volume.unique_name(), "kubernetes.io/csi/hostpath.csi.k8s.io^vol-1");
-        assert_eq!(CsiVolume::of_unique_name(&volume.unique_name()), Some(volume));
-        assert_eq!(CsiVolume::of_unique_name("volhost.io/loop/x"), None);
+        assert_eq!(volume.attachment.name, "csi-a5a2e67339ab5660a390dc86be397e784322823ff01f40cf2c01a72c3cab1374");
+        assert_eq!(volume.unique_name, "kubernetes.io/csi/hostpath.csi.k8s.io^vol-1");
+        assert_eq!(CsiVolume::of_unique_name(&volume.unique_name, "node-1"), Some(volume));
+        assert_eq!(CsiVolume::of_unique_name("volhost.io/loop/x", "node-1"), None);
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use volhost_objects::{Kind, ObjectKey, references};
+use volhost_objects::{Kind, ObjectKey};
 
-use crate::cluster_object::ClusterObject;
+use crate::cluster_object::{ClusterObject, CsiVolume};
 
 /// The kinds of which all objects are read: the pods of this node, and kinds of which a cluster has
 /// few. Of other kinds, only those are read that a pod here uses.
@@ -20,6 +20,16 @@ pub(crate) enum News {
     Object(ObjectKey, Option<ClusterObject>),
     /// It cannot be read now, and why. What was read before counts.
     Failed(ObjectKey, String),
+}
+
+impl News {
+    /// The kind of what was read.
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Listed(kind, _) => *kind,
+            Self::Object(key, _) | Self::Failed(key, _) => key.kind,
+        }
+    }
 }
 
 /// What the API server has.
@@ -132,15 +142,12 @@ impl Known {
     }
 
     /// The objects that this one names, the VolumeAttachments of its volumes included.
-    pub(crate) fn references(&self, object: &ClusterObject, node: &str) -> BTreeSet<ObjectKey> {
-        let Ok(parsed) = &object.object else { return BTreeSet::new() };
-        let mut named = references::of(parsed);
-        for volume in object.csi_volumes() {
+    pub(crate) fn references<'a>(&'a self, object: &'a ClusterObject) -> impl Iterator<Item = &'a ObjectKey> {
+        let is_attached = move |volume: &&CsiVolume| {
             let driver = self.get(&ObjectKey::new(Kind::CsiDriver, "", volume.driver.as_str()));
-            if driver.is_none_or(|driver| driver.requires_attach()) {
-                named.insert(volume.attachment(node));
-            }
-        }
-        named
+            driver.is_none_or(|driver| driver.requires_attach())
+        };
+        let attached = object.csi_volumes.iter().filter(is_attached);
+        object.references.iter().chain(attached.map(|volume| &volume.attachment))
     }
 }

@@ -64,6 +64,8 @@ pub(crate) struct Mirror {
     events: Events,
     pods: PodReferences,
     growing: watch::Sender<Vec<ClaimGrowth>>,
+    /// The kinds of which something has changed since `pods` and `growing` were made.
+    changed: BTreeSet<Kind>,
     /// The last event about each object that waits or cannot be used: it is published once.
     reported: BTreeMap<ObjectKey, String>,
     waiting: WaitingPods,
@@ -100,6 +102,7 @@ impl Mirror {
             events,
             pods,
             growing: watch::Sender::default(),
+            changed: BTreeSet::new(),
             reported: BTreeMap::new(),
             waiting: WaitingPods::default(),
         }
@@ -140,7 +143,10 @@ impl Mirror {
             // The last word of a watch that has ended.
             News::Object(key, _) | News::Failed(key, _)
                 if !WHOLE_KINDS.contains(&key.kind) && !self.watched.contains(key) => {}
-            _ => self.known.take(news),
+            _ => {
+                self.changed.insert(news.kind());
+                self.known.take(news);
+            }
         }
     }
 
@@ -152,14 +158,7 @@ impl Mirror {
         session: &mut Session,
         in_use: &BTreeSet<String>,
     ) -> Result<Option<Instant>, Status> {
-        self.pods.set(&self.known);
-        let claims = self.known.of_kind(Kind::PersistentVolumeClaim);
-        let growing: Vec<ClaimGrowth> = claims.filter_map(|claim| claim.growth.as_deref().cloned()).collect();
-        self.growing.send_if_modified(|known| {
-            let is_new = *known != growing;
-            *known = growing;
-            is_new
-        });
+        self.publish();
         loop {
             let (known, held) = (&self.known, &session.held);
             let planner = Planner { known, held, in_use, node: &self.node, scope: &self.scope };
@@ -186,6 +185,22 @@ impl Mirror {
         }
     }
 
+    /// Tells the others which pods there are, and which claims grow.
+    fn publish(&mut self) {
+        if self.changed.remove(&Kind::Pod) {
+            self.pods.set(&self.known);
+        }
+        if self.changed.remove(&Kind::PersistentVolumeClaim) {
+            let claims = self.known.of_kind(Kind::PersistentVolumeClaim);
+            let growing: Vec<ClaimGrowth> = claims.filter_map(|claim| claim.growth.as_deref().cloned()).collect();
+            self.growing.send_if_modified(|known| {
+                let is_new = *known != growing;
+                *known = growing;
+                is_new
+            });
+        }
+    }
+
     fn watch(&mut self, plan: &mut Plan) {
         if plan.wants_bundles {
             self.watches.watch_bundles();
@@ -194,6 +209,8 @@ impl Mirror {
             self.watches.set_named(&plan.watched);
             self.watched = std::mem::take(&mut plan.watched);
             self.known.retain_named(&self.watched);
+            // Those that are forgotten.
+            self.changed.insert(Kind::PersistentVolumeClaim);
         }
     }
 
@@ -272,12 +289,14 @@ impl Mirror {
         for (object, why) in unusable {
             self.warn(&object, "it cannot be used, and what was known of it before counts", &why);
         }
-        self.waiting.retain(|key| plan.waiting.iter().any(|pod| pod.key == *key));
+        let waiting: BTreeSet<_> = plan.waiting.iter().map(|pod| &pod.key).collect();
+        self.waiting.retain(|key| waiting.contains(key));
         for pod in &plan.waiting {
             if self.waiting.is_due(&pod.key, now)
                 && let Some(object) = self.known.get(&pod.key).cloned()
             {
-                self.warn(&object, "its volumes wait for what they name", &pod.unread.join("; "));
+                let unread: Vec<_> = pod.unread.iter().map(|key| self.known.unread(key)).collect();
+                self.warn(&object, "its volumes wait for what they name", &unread.join("; "));
             }
         }
         session.refused.retain(|key| self.known.get(key).is_some() || session.held.contains_key(key));

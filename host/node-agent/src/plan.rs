@@ -33,9 +33,8 @@ pub(crate) enum Step {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingPod {
     pub(crate) key: ObjectKey,
-    pub(crate) uid: String,
-    /// What has not been read, and why.
-    pub(crate) unread: Vec<String>,
+    /// What has not been read.
+    pub(crate) unread: Vec<ObjectKey>,
 }
 
 /// What is to be done.
@@ -64,7 +63,7 @@ pub(crate) struct Planner<'a> {
     pub(crate) scope: &'a PodScope,
 }
 
-impl Planner<'_> {
+impl<'a> Planner<'a> {
     /// Makes a plan.
     pub(crate) fn plan(self) -> Plan {
         let mut plan = Plan::default();
@@ -76,15 +75,15 @@ impl Planner<'_> {
         for pod in self.known.of_kind(Kind::Pod).filter(|pod| self.is_ours(pod)) {
             let mut search = Search::default();
             self.search(pod, &mut search);
-            plan.watched.extend(search.named);
+            plan.watched.extend(search.named.into_iter().cloned());
             for object in search.objects {
-                self.add(&object, &mut ready);
+                self.add(object, &mut ready);
             }
             if search.unread.is_empty() {
                 self.add(pod, &mut ready);
             } else {
-                let unread = search.unread.iter().map(|key| self.known.unread(key)).collect();
-                plan.waiting.push(WaitingPod { key: pod.key.clone(), uid: pod.uid.clone(), unread });
+                let unread = search.unread.into_iter().cloned().collect();
+                plan.waiting.push(WaitingPod { key: pod.key.clone(), unread });
             }
         }
         self.keep_attached(&mut ready, &mut plan);
@@ -106,19 +105,19 @@ impl Planner<'_> {
     }
 
     /// Finds all that an object names, and what these name.
-    fn search(self, object: &ClusterObject, search: &mut Search) {
-        for key in self.known.references(object, self.node) {
-            if !search.named.insert(key.clone()) {
+    fn search(self, object: &'a ClusterObject, search: &mut Search<'a>) {
+        for key in self.known.references(object) {
+            if !search.named.insert(key) {
                 continue;
             }
-            if !self.known.is_read(&key) {
+            if !self.known.is_read(key) {
                 search.unread.insert(key);
-            } else if let Some(named) = self.known.get(&key) {
+            } else if let Some(named) = self.known.get(key) {
                 let before = search.unread.len();
                 self.search(named, search);
                 // What names something that is not read yet is passed on with it.
                 if search.unread.len() == before {
-                    search.objects.push(Arc::clone(named));
+                    search.objects.push(named);
                 }
             }
         }
@@ -138,6 +137,7 @@ impl Planner<'_> {
     /// A volume stays attached until it is unmounted, which is after its pod is gone: until then
     /// its PersistentVolume and its VolumeAttachment stay.
     fn keep_attached(self, ready: &mut BTreeMap<(u8, ObjectKey), Arc<ClusterObject>>, plan: &mut Plan) {
+        let mut kept = BTreeSet::new();
         for key in self.held.keys().filter(|key| key.kind == Kind::PersistentVolume) {
             // Unread: it was added by an earlier run.
             let Some(volume) = self.known.get(key) else {
@@ -146,19 +146,19 @@ impl Planner<'_> {
                 }
                 continue;
             };
-            let csi = volume.persistent_volume().and_then(CsiVolume::of);
-            let Some(csi) = csi.filter(|csi| self.in_use.contains(&csi.unique_name())) else { continue };
-            let attachment = csi.attachment(self.node);
-            if let Some(object) = self.known.get(&attachment) {
-                self.add(object, ready);
+            for csi in volume.csi_volumes.iter().filter(|csi| self.in_use.contains(&csi.unique_name)) {
+                if let Some(object) = self.known.get(&csi.attachment) {
+                    self.add(object, ready);
+                }
+                plan.watched.extend([key.clone(), csi.attachment.clone()]);
+                kept.insert(&csi.unique_name);
             }
-            plan.watched.extend([key.clone(), attachment]);
         }
         // A volume that a pod names itself has no PersistentVolume.
-        for volume in self.in_use.iter().filter_map(|name| CsiVolume::of_unique_name(name)) {
-            let attachment = volume.attachment(self.node);
-            if self.held.contains_key(&attachment) {
-                plan.watched.insert(attachment);
+        let others = self.in_use.iter().filter(|name| !kept.contains(name));
+        for volume in others.filter_map(|name| CsiVolume::of_unique_name(name, self.node)) {
+            if self.held.contains_key(&volume.attachment) {
+                plan.watched.insert(volume.attachment);
             }
         }
     }
@@ -191,11 +191,11 @@ impl Planner<'_> {
 
 /// What a pod names, directly or not.
 #[derive(Debug, Default)]
-struct Search {
-    named: BTreeSet<ObjectKey>,
-    unread: BTreeSet<ObjectKey>,
+struct Search<'a> {
+    named: BTreeSet<&'a ObjectKey>,
+    unread: BTreeSet<&'a ObjectKey>,
     /// Those that exist and can be passed on.
-    objects: Vec<Arc<ClusterObject>>,
+    objects: Vec<&'a Arc<ClusterObject>>,
 }
 
 /// The place of a kind among the steps: what others name is added before them.

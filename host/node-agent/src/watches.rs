@@ -34,6 +34,7 @@ pub(crate) struct Watches {
     /// For the watches of all objects of a kind.
     first: Client,
     connect: Connect,
+    node: Arc<str>,
     /// For the others, each with the number of its watches.
     clients: Vec<(Client, Arc<AtomicUsize>)>,
     news: mpsc::UnboundedSender<News>,
@@ -46,24 +47,24 @@ pub(crate) struct Watches {
 impl Watches {
     /// Watches the pods of this node, and the CSIDrivers. Needs a tokio runtime.
     pub(crate) fn start(client: &Client, connect: Connect, node: &str, news: mpsc::UnboundedSender<News>) -> Self {
-        let mut tasks = JoinSet::new();
-        tasks.spawn(all(
-            client.clone(),
-            Kind::Pod,
-            Config::default().fields(&format!("spec.nodeName={node}")),
-            news.clone(),
-        ));
-        tasks.spawn(all(client.clone(), Kind::CsiDriver, Config::default(), news.clone()));
-        Self {
+        let mut watches = Self {
             first: client.clone(),
             connect,
+            node: node.into(),
             clients: Vec::new(),
             news,
-            tasks,
+            tasks: JoinSet::new(),
             starts: Starts::new(STARTS),
             named: BTreeMap::new(),
             bundles: None,
-        }
+        };
+        watches.watch_all_of(Kind::Pod, Config::default().fields(&format!("spec.nodeName={node}")));
+        watches.watch_all_of(Kind::CsiDriver, Config::default());
+        watches
+    }
+
+    fn watch_all_of(&mut self, kind: Kind, config: Config) -> AbortHandle {
+        self.tasks.spawn(all(self.first.clone(), kind, config, Arc::clone(&self.node), self.news.clone()))
     }
 
     /// Watches these single objects, and no others any more.
@@ -79,7 +80,7 @@ impl Watches {
             if !self.named.contains_key(key) {
                 let (client, place) = self.client();
                 let (key, news) = (key.clone(), self.news.clone());
-                let watching = one(client, key.clone(), news);
+                let watching = one(client, key.clone(), Arc::clone(&self.node), news);
                 let watch = self.tasks.spawn(async move {
                     let _place = place;
                     watching.await;
@@ -108,8 +109,7 @@ impl Watches {
     /// Watches the ClusterTrustBundles, from the first time that it is asked for.
     pub(crate) fn watch_bundles(&mut self) {
         if self.bundles.is_none() {
-            let bundles = all(self.first.clone(), Kind::ClusterTrustBundle, Config::default(), self.news.clone());
-            self.bundles = Some(self.tasks.spawn(bundles));
+            self.bundles = Some(self.watch_all_of(Kind::ClusterTrustBundle, Config::default()));
         }
     }
 }
@@ -181,7 +181,7 @@ fn stream(
 }
 
 /// Watches all objects of a kind.
-async fn all(client: Client, kind: Kind, config: Config, news: mpsc::UnboundedSender<News>) {
+async fn all(client: Client, kind: Kind, config: Config, node: Arc<str>, news: mpsc::UnboundedSender<News>) {
     let mut stream = std::pin::pin!(stream(client, kind, config));
     let mut listing = Vec::new();
     while let Some(event) = stream.next().await {
@@ -191,15 +191,15 @@ async fn all(client: Client, kind: Kind, config: Config, news: mpsc::UnboundedSe
                 continue;
             }
             Ok(Event::InitApply(object)) => {
-                listing.extend(ClusterObject::read(kind, object));
+                listing.extend(ClusterObject::read(kind, object, &node));
                 continue;
             }
             Ok(Event::InitDone) => News::Listed(kind, std::mem::take(&mut listing)),
-            Ok(Event::Apply(object)) => match ClusterObject::read(kind, object) {
+            Ok(Event::Apply(object)) => match ClusterObject::read(kind, object, &node) {
                 Some(object) => News::Object(object.key.clone(), Some(object)),
                 None => continue,
             },
-            Ok(Event::Delete(object)) => match ClusterObject::read(kind, object) {
+            Ok(Event::Delete(object)) => match ClusterObject::read(kind, object, &node) {
                 Some(object) => News::Object(object.key, None),
                 None => continue,
             },
@@ -213,7 +213,7 @@ async fn all(client: Client, kind: Kind, config: Config, news: mpsc::UnboundedSe
 }
 
 /// Watches one object.
-async fn one(client: Client, key: ObjectKey, news: mpsc::UnboundedSender<News>) {
+async fn one(client: Client, key: ObjectKey, node: Arc<str>, news: mpsc::UnboundedSender<News>) {
     let resource = resource(key.kind);
     let api: Api<DynamicObject> = match key.kind.is_namespaced() {
         true => Api::namespaced_with(client, &key.namespace, &resource),
@@ -222,7 +222,9 @@ async fn one(client: Client, key: ObjectKey, news: mpsc::UnboundedSender<News>) 
     let mut stream = std::pin::pin!(watch_one(api, &key.name));
     while let Some(seen) = stream.next().await {
         let update = match seen {
-            Ok(object) => News::Object(key.clone(), object.and_then(|object| ClusterObject::read(key.kind, object))),
+            Ok(object) => {
+                News::Object(key.clone(), object.and_then(|object| ClusterObject::read(key.kind, object, &node)))
+            }
             Err(error) => failed(key.clone(), &error),
         };
         let _ = news.send(update);

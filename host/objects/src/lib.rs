@@ -65,7 +65,7 @@ pub use error::ManifestError;
 pub use key::{DEFAULT_NAMESPACE, Kind, ObjectKey, Origin, derived_uid};
 pub use migrated::CsiVolumeName;
 pub use object::{Object, ObjectContent};
-pub use parse::{Parsed, parse, parse_again};
+pub use parse::{Parsed, parse, parse_quietly};
 pub use persistent_volume::PersistentVolumeObject;
 pub use pod::PodObject;
 pub use pod_volume::{DeviceUse, MountUse, PodVolume, VolumeUse};

@@ -16,7 +16,7 @@ fn object(kind: Kind, name: &str, version: &str, rest: Value) -> ClusterObject {
     for (field, content) in rest.as_object().unwrap() {
         value[field] = content.clone();
     }
-    ClusterObject::read(kind, serde_json::from_value(value).unwrap()).unwrap()
+    ClusterObject::read(kind, serde_json::from_value(value).unwrap(), NODE).unwrap()
 }
 
 fn pod(name: &str, volumes: Value) -> ClusterObject {
@@ -56,10 +56,9 @@ fn volume() -> ClusterObject {
 }
 
 fn attachment() -> ClusterObject {
-    let name = csi().attachment(NODE).name;
     object(
         Kind::VolumeAttachment,
-        &name,
+        &csi().attachment.name,
         "1",
         json!({ "spec": { "attacher": "disk.example", "nodeName": NODE, "source": { "persistentVolumeName": "pv" } },
                 "status": { "attached": true } }),
@@ -67,7 +66,7 @@ fn attachment() -> ClusterObject {
 }
 
 fn csi() -> CsiVolume {
-    CsiVolume { driver: "disk.example".into(), handle: "one".into() }
+    CsiVolume::new("disk.example", "one", NODE)
 }
 
 fn secret() -> ClusterObject {
@@ -100,6 +99,11 @@ impl Scene {
         Planner { known, held, in_use, node: NODE, scope }.plan()
     }
 
+    /// What the first pod that waits waits for.
+    fn unread(&self) -> Vec<String> {
+        self.plan().waiting[0].unread.iter().map(|key| self.known.unread(key)).collect()
+    }
+
     /// Carries out the steps. Returns them in short.
     fn carry_out(&mut self) -> Vec<String> {
         let steps = self.plan().steps;
@@ -129,18 +133,15 @@ fn a_pod_is_passed_on_when_all_that_it_names_has_been_read_and_after_it() {
     let mut scene = Scene::with_pods(vec![with_claim("web"), pod("plain", json!([]))]);
     assert_eq!(scene.carry_out(), ["+ Pod plain"]);
     assert!(scene.plan().watched.contains(&key(Kind::PersistentVolumeClaim, "data")));
-    assert_eq!(
-        scene.plan().waiting[0].unread,
-        ["PersistentVolumeClaim default/data: the API server has not answered yet"]
-    );
+    assert_eq!(scene.unread(), ["PersistentVolumeClaim default/data: the API server has not answered yet"]);
     scene.read(claim());
     assert_eq!(scene.carry_out(), [""; 0], "a claim whose volume is not read would be an error");
     scene.read(volume());
     let plan = scene.plan();
-    assert!(plan.watched.contains(&csi().attachment(NODE)) && plan.watched.contains(&key(Kind::Secret, "login")));
+    assert!(plan.watched.contains(&csi().attachment) && plan.watched.contains(&key(Kind::Secret, "login")));
     scene.known.take(News::Failed(key(Kind::Secret, "login"), "forbidden".into()));
     scene.read(attachment());
-    assert_eq!(scene.plan().waiting[0].unread, ["Secret default/login: forbidden"]);
+    assert_eq!(scene.unread(), ["Secret default/login: forbidden"]);
     assert!(!scene.carry_out().contains(&"+ Pod web".to_owned()));
     scene.read(secret());
     let steps = scene.carry_out();
@@ -182,7 +183,7 @@ fn running() -> Scene {
         scene.read(object);
     }
     assert_eq!(scene.carry_out().len(), 5);
-    scene.in_use.insert(csi().unique_name());
+    scene.in_use.insert(csi().unique_name);
     scene
 }
 
@@ -203,7 +204,7 @@ fn a_volume_of_a_pod_that_is_gone_stays_attached_until_it_is_unmounted() {
     scene.known.take(News::Object(key(Kind::Pod, "web"), None));
     assert_eq!(scene.carry_out(), ["- Pod web", "- PersistentVolumeClaim data", "- Secret login"]);
     let watched = scene.plan().watched;
-    assert!(watched.contains(&key(Kind::PersistentVolume, "pv")) && watched.contains(&csi().attachment(NODE)));
+    assert!(watched.contains(&key(Kind::PersistentVolume, "pv")) && watched.contains(&csi().attachment));
     assert_eq!(scene.carry_out(), [""; 0]);
     scene.in_use.clear();
     assert_eq!(scene.carry_out().len(), 2, "the volume and its attachment");
@@ -252,17 +253,18 @@ fn with_disk() -> ClusterObject {
     pod("own", json!([{ "name": "disk", "gcePersistentDisk": { "pdName": "d" } }]))
 }
 
+const HANDLE_OF_DISK: &str = "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d";
+
 fn disk() -> CsiVolume {
-    let handle = "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d".into();
-    CsiVolume { driver: "pd.csi.storage.gke.io".into(), handle }
+    CsiVolume::new("pd.csi.storage.gke.io", HANDLE_OF_DISK, NODE)
 }
 
 fn attachment_of_disk() -> ClusterObject {
     let source = json!({ "inlineVolumeSpec": { "accessModes": ["ReadWriteOnce"], "csi": {
-        "driver": disk().driver, "volumeHandle": disk().handle } } });
+        "driver": disk().driver, "volumeHandle": HANDLE_OF_DISK } } });
     object(
         Kind::VolumeAttachment,
-        &disk().attachment(NODE).name,
+        &disk().attachment.name,
         "1",
         json!({ "spec": { "attacher": disk().driver, "nodeName": NODE, "source": source }, "status": { "attached": true } }),
     )
@@ -271,12 +273,12 @@ fn attachment_of_disk() -> ClusterObject {
 #[test]
 fn the_attachment_of_a_pods_own_disk_is_watched_and_kept_until_the_disk_is_unmounted() {
     let mut scene = Scene::with_pods(vec![with_disk()]);
-    let attachment = disk().attachment(NODE);
+    let attachment = disk().attachment;
     assert!(scene.plan().watched.contains(&attachment));
     scene.read(attachment_of_disk());
     let added = scene.carry_out();
     assert_eq!(added, [format!("+ VolumeAttachment {}", attachment.name), "+ Pod own".to_owned()]);
-    scene.in_use = [disk().unique_name()].into();
+    scene.in_use = [disk().unique_name].into();
     scene.known.take(News::Listed(Kind::Pod, Vec::new()));
     assert_eq!(scene.carry_out(), ["- Pod own"]);
     scene.in_use.clear();
@@ -292,7 +294,7 @@ fn a_pod_outside_of_the_scope_is_left_alone_and_one_that_leaves_it_stays_until_i
             "spec": { "nodeName": NODE, "containers": [{ "name": "c", "image": "i" }] },
         });
         one["metadata"]["labels"] = mark;
-        ClusterObject::read(Kind::Pod, serde_json::from_value(one).unwrap()).unwrap()
+        ClusterObject::read(Kind::Pod, serde_json::from_value(one).unwrap(), NODE).unwrap()
     };
     let ours = json!({ "volumes": "volhost" });
     let mut scene = Scene::with_pods(vec![

@@ -160,7 +160,7 @@ impl ObjectReader<'_> {
             return Ok(None);
         }
         let bytes = self.files.kernel.read_file(folder, name, MAX_OBJECT_BYTES)?.unwrap_or_default();
-        let parsed = volhost_objects::parse_again(REQUEST, std::str::from_utf8(&bytes)?)?;
+        let parsed = volhost_objects::parse_quietly(REQUEST, std::str::from_utf8(&bytes)?)?;
         let object = parsed.objects.into_iter().next().ok_or(UnreadableFile::Empty)?;
         if name != file_name::of(&object.key, &object.uid) {
             return Err(UnreadableFile::OtherObject(object.key.clone()));
