@@ -289,14 +289,14 @@ impl Mirror {
         for (object, why) in unusable {
             self.warn(&object, "it cannot be used, and what was known of it before counts", &why);
         }
-        let waiting: BTreeSet<_> = plan.waiting.iter().map(|pod| &pod.key).collect();
-        self.waiting.retain(|key| waiting.contains(key));
-        for pod in &plan.waiting {
-            if self.waiting.is_due(&pod.key, now)
-                && let Some(object) = self.known.get(&pod.key).cloned()
-            {
+        for pod in self.waiting.due(&plan.waiting, now) {
+            if let Some(object) = self.known.get(&pod.key).cloned() {
+                let what = match pod.is_held {
+                    true => "its volumes stay as they are, and wait for what they name",
+                    false => "its volumes wait for what they name",
+                };
                 let unread: Vec<_> = pod.unread.iter().map(|key| self.known.unread(key)).collect();
-                self.warn(&object, "its volumes wait for what they name", &unread.join("; "));
+                self.warn(&object, what, &unread.join("; "));
             }
         }
         session.refused.retain(|key| self.known.get(key).is_some() || session.held.contains_key(key));

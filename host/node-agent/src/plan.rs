@@ -29,12 +29,14 @@ pub(crate) enum Step {
     Add(Arc<ClusterObject>),
 }
 
-/// A pod that is not passed on to the daemon yet.
+/// A pod that is not passed on to the daemon yet, or not as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingPod {
     pub(crate) key: ObjectKey,
     /// What has not been read.
     pub(crate) unread: Vec<ObjectKey>,
+    /// The daemon has it, as an earlier run of the agent passed it on.
+    pub(crate) is_held: bool,
 }
 
 /// What is to be done.
@@ -83,7 +85,7 @@ impl<'a> Planner<'a> {
                 self.add(pod, &mut ready);
             } else {
                 let unread = search.unread.into_iter().cloned().collect();
-                plan.waiting.push(WaitingPod { key: pod.key.clone(), unread });
+                plan.waiting.push(WaitingPod { key: pod.key.clone(), unread, is_held: self.has(pod) });
             }
         }
         self.keep_attached(&mut ready, &mut plan);
@@ -101,7 +103,12 @@ impl<'a> Planner<'a> {
     /// Whether the daemon is to have the pod: it is in the scope, or the daemon has it already. A pod
     /// that leaves the scope keeps its volumes until it is gone.
     fn is_ours(self, pod: &ClusterObject) -> bool {
-        pod.is_in(self.scope) || self.held.get(&pod.key).is_some_and(|held| held.uid == pod.uid)
+        pod.is_in(self.scope) || self.has(pod)
+    }
+
+    /// Whether the daemon has the pod, in whichever version.
+    fn has(self, pod: &ClusterObject) -> bool {
+        self.held.get(&pod.key).is_some_and(|held| held.uid == pod.uid)
     }
 
     /// Finds all that an object names, and what these name.

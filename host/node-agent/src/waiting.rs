@@ -1,13 +1,19 @@
 //! When pods that wait for what they name are reported.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
 use volhost_objects::ObjectKey;
 
-/// A pod that waits this long for what it names gets an event. An API server answers in less.
-const LONG_WAIT: Duration = Duration::from_secs(5);
+use crate::plan::WaitingPod;
+
+/// A pod that waits this long for what it names gets an event. An API server answers in less, but for
+/// one on whose nodes many pods start: it must not get an event for each of them, too.
+const LONG_WAIT: Duration = Duration::from_secs(15);
+/// The same for a pod that the daemon has, whose volumes wait for nothing but changes: all pods of a
+/// node wait so when its agent starts again.
+const LONG_WAIT_OF_HELD: Duration = Duration::from_secs(600);
 /// How long after an event it may get another. What it waits for changes with each object that is
 /// read: an API server that cannot keep up must not get an event for each of them.
 const REPORT_AGAIN: Duration = Duration::from_secs(60);
@@ -17,14 +23,16 @@ const REPORT_AGAIN: Duration = Duration::from_secs(60);
 pub(crate) struct WaitingPods(BTreeMap<ObjectKey, Instant>);
 
 impl WaitingPods {
-    /// Forgets pods that wait no more.
-    pub(crate) fn retain(&mut self, waits: impl Fn(&ObjectKey) -> bool) {
-        self.0.retain(|key, _| waits(key));
+    /// Takes note of the pods that wait now. Returns those that are to be reported.
+    pub(crate) fn due<'a>(&mut self, waiting: &'a [WaitingPod], now: Instant) -> Vec<&'a WaitingPod> {
+        let keys: BTreeSet<_> = waiting.iter().map(|pod| &pod.key).collect();
+        self.0.retain(|key, _| keys.contains(key));
+        waiting.iter().filter(|pod| self.is_due(pod, now)).collect()
     }
 
-    /// Whether this pod, which waits, is to be reported now.
-    pub(crate) fn is_due(&mut self, pod: &ObjectKey, now: Instant) -> bool {
-        let due = self.0.entry(pod.clone()).or_insert(now + LONG_WAIT);
+    fn is_due(&mut self, pod: &WaitingPod, now: Instant) -> bool {
+        let long = if pod.is_held { LONG_WAIT_OF_HELD } else { LONG_WAIT };
+        let due = self.0.entry(pod.key.clone()).or_insert(now + long);
         let is_due = *due <= now;
         if is_due {
             *due = now + REPORT_AGAIN;
@@ -44,19 +52,34 @@ mod tests {
 
     use super::*;
 
+    fn waiting(is_held: bool) -> [WaitingPod; 1] {
+        let key = ObjectKey::new(Kind::Pod, "default", "web");
+        [WaitingPod { unread: vec![key.clone()], key, is_held }]
+    }
+
     #[test]
     fn a_pod_that_waits_is_reported_after_a_while_and_then_seldom() {
-        let (mut waiting, pod, begun) =
-            (WaitingPods::default(), ObjectKey::new(Kind::Pod, "default", "web"), Instant::now());
-        assert!(!waiting.is_due(&pod, begun));
-        assert_eq!(waiting.next(), Some(begun + LONG_WAIT));
-        assert!(waiting.is_due(&pod, begun + LONG_WAIT));
-        assert!(!waiting.is_due(&pod, begun + LONG_WAIT * 2));
-        assert_eq!(waiting.next(), Some(begun + LONG_WAIT + REPORT_AGAIN));
-        assert!(waiting.is_due(&pod, begun + LONG_WAIT + REPORT_AGAIN));
+        let (mut pods, begun) = (WaitingPods::default(), Instant::now());
+        let web = waiting(false);
+        assert_eq!(pods.due(&web, begun), [&web[0]; 0]);
+        assert_eq!(pods.next(), Some(begun + LONG_WAIT));
+        assert_eq!(pods.due(&web, begun + LONG_WAIT), [&web[0]]);
+        assert_eq!(pods.due(&web, begun + LONG_WAIT * 2), [&web[0]; 0]);
+        assert_eq!(pods.next(), Some(begun + LONG_WAIT + REPORT_AGAIN));
+        assert_eq!(pods.due(&web, begun + LONG_WAIT + REPORT_AGAIN), [&web[0]]);
 
-        waiting.retain(|_| false);
-        assert_eq!(waiting.next(), None);
-        assert!(!waiting.is_due(&pod, begun + LONG_WAIT + REPORT_AGAIN), "it waits anew");
+        assert_eq!(pods.due(&[], begun), [&web[0]; 0]);
+        assert_eq!(pods.next(), None);
+        assert_eq!(pods.due(&web, begun + LONG_WAIT + REPORT_AGAIN), [&web[0]; 0], "it waits anew");
+    }
+
+    #[test]
+    fn a_pod_that_the_daemon_has_already_is_reported_much_later() {
+        let (mut pods, begun) = (WaitingPods::default(), Instant::now());
+        let web = waiting(true);
+        for wait in [Duration::ZERO, LONG_WAIT, LONG_WAIT + REPORT_AGAIN] {
+            assert_eq!(pods.due(&web, begun + wait), [&web[0]; 0]);
+        }
+        assert_eq!(pods.due(&web, begun + LONG_WAIT_OF_HELD), [&web[0]]);
     }
 }

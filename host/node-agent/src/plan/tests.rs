@@ -134,6 +134,7 @@ fn a_pod_is_passed_on_when_all_that_it_names_has_been_read_and_after_it() {
     assert_eq!(scene.carry_out(), ["+ Pod plain"]);
     assert!(scene.plan().watched.contains(&key(Kind::PersistentVolumeClaim, "data")));
     assert_eq!(scene.unread(), ["PersistentVolumeClaim default/data: the API server has not answered yet"]);
+    assert!(!scene.plan().waiting[0].is_held);
     scene.read(claim());
     assert_eq!(scene.carry_out(), [""; 0], "a claim whose volume is not read would be an error");
     scene.read(volume());
@@ -147,6 +148,10 @@ fn a_pod_is_passed_on_when_all_that_it_names_has_been_read_and_after_it() {
     let steps = scene.carry_out();
     assert_eq!(steps, ["+ Secret login", "+ PersistentVolume pv", "+ PersistentVolumeClaim data", "+ Pod web"]);
     assert_eq!(scene.carry_out(), [""; 0], "nothing is said twice");
+    // The agent is started again.
+    scene.known = Known::default();
+    scene.known.take(News::Listed(Kind::Pod, vec![with_claim("web")]));
+    assert!(scene.plan().waiting[0].is_held, "its volumes are there");
 }
 
 #[test]
