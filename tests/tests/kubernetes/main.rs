@@ -10,6 +10,7 @@
 )]
 
 mod adopted;
+mod agent_node;
 mod attach_detach;
 mod capacity;
 mod controller;
@@ -27,6 +28,7 @@ mod kit;
 mod kubectl_plugin;
 mod migrated;
 mod node_agent;
+mod node_agent_faults;
 mod plugin_rollout;
 mod plugins;
 mod proxy;

@@ -8,8 +8,8 @@ use volhost_tests::csi_serve::CsiServe;
 use volhost_tests::loop_devices::LoopDevices;
 use volhost_tests::wait::eventually;
 
+use crate::agent_node::AgentNode;
 use crate::controllers::Controller;
-use crate::node_agent::AgentNode;
 
 const PLUGIN: &str = "kubernetes.io/cinder";
 const DRIVER: &str = "cinder.csi.openstack.org";

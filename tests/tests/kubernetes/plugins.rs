@@ -13,8 +13,8 @@ use volhost_tests::manifests::pod;
 use volhost_tests::registry::Registry;
 use volhost_tests::wait::eventually;
 
+use crate::agent_node::AgentNode;
 use crate::controllers::{assert_permitted, kubeconfig};
-use crate::node_agent::AgentNode;
 
 /// Where `deploy/plugins` puts the controller.
 pub(crate) const NAMESPACE: &str = "volhost-plugins";
@@ -303,7 +303,7 @@ fn a_node_whose_operator_does_not_let_it_takes_no_plugin() {
     let cluster = Arc::clone(&node.cluster);
     deploy_definitions(&cluster);
     // What is written later is seen to be done.
-    let file = crate::node_agent::config_map("agent-closed", "here");
+    let file = crate::agent_node::config_map("agent-closed", "here");
     cluster.apply(&file);
     let uid = node.pod("agent-closed", "[{ name: vmap, configMap: { name: agent-closed } }]");
     node.assert_content(&node.file(&uid, "kubernetes.io~configmap", "vmap/text"), "here");

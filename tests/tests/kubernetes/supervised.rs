@@ -6,8 +6,8 @@ use std::process::Command;
 use volhost_tests::cluster::{IMAGE, NODE};
 use volhost_tests::wait::eventually;
 
+use crate::agent_node::{AgentNode, config_map};
 use crate::kit::{Driver, MIB};
-use crate::node_agent::{AgentNode, config_map};
 
 /// The process ids of the agents that the daemon has started, by its log.
 fn agents(node: &AgentNode) -> Vec<u32> {
