@@ -1,12 +1,13 @@
 //! Tokens of service accounts, issued by the cluster and bound to their pods.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::PostParams;
 use kube::{Api, Client};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tonic::Status;
 use volhost_api::pb;
@@ -17,18 +18,28 @@ use crate::daemon::{Daemon, daemon_ends};
 const ANSWERS: usize = 64;
 /// How long the API server may take. The daemon waits a little longer.
 const ANSWER_TIME: Duration = Duration::from_secs(15);
+/// How many tokens are asked for at once. When many nodes start, an API server that was asked for all
+/// of their pods' tokens together would refuse most, and what other requests wait for with them.
+const AT_ONCE: usize = 4;
 
-/// Answers the daemon's questions, until it is lost. Many at once.
+/// Answers the daemon's questions, until it is lost. Some at once; others wait for their turns, and for
+/// [`ANSWER_TIME`] at most, after which the daemon asks again.
 pub(crate) async fn issue(client: &Client, daemon: &Daemon) -> Result<(), Status> {
     let (sender, answers) = mpsc::channel(ANSWERS);
     let mut questions = daemon.issue_tokens(answers).await?;
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
     let mut running = JoinSet::new();
     while let Some(question) = questions.message().await? {
         while running.try_join_next().is_some() {}
-        let (client, sender) = (client.clone(), sender.clone());
+        let (client, sender, turns) = (client.clone(), sender.clone(), Arc::clone(&turns));
         running.spawn(async move {
             let id = question.id;
-            let answer = match tokio::time::timeout(ANSWER_TIME, ask(client, question)).await {
+            let asking = async {
+                // They are never closed.
+                let _turn = turns.acquire().await.ok();
+                ask(client, question).await
+            };
+            let answer = match tokio::time::timeout(ANSWER_TIME, asking).await {
                 Ok(Ok((token, expires_us))) => pb::TokenAnswer { id, token, expires_us, error: String::new() },
                 Ok(Err(error)) => refused(id, error),
                 Err(_) => refused(id, format!("the API server did not answer within {} s", ANSWER_TIME.as_secs())),

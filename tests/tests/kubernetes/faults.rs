@@ -46,6 +46,9 @@ struct State {
     only: &'static str,
     /// How many requests were answered badly since the fault began.
     answered: usize,
+    /// How many are being delayed by [`Fault::Slow`], and the most that there were.
+    now: usize,
+    most: usize,
     open: Vec<TcpStream>,
 }
 
@@ -69,7 +72,7 @@ impl Faults {
         let to = said.trim().rsplit(':').next().unwrap().parse().expect("kubectl proxy says its port");
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let state = State { fault: Fault::None, only: "", answered: 0, open: Vec::new() };
+        let state = State { fault: Fault::None, only: "", answered: 0, now: 0, most: 0, open: Vec::new() };
         let way = Arc::new(Way { to, state: Mutex::new(state) });
         let accepting = Arc::clone(&way);
         // Ends with the test's process.
@@ -91,7 +94,7 @@ impl Faults {
     /// connection, so that watches that go on notice.
     pub(crate) fn set(&self, fault: Fault, only: &'static str) {
         let mut state = self.way.state.lock().unwrap();
-        (state.fault, state.only, state.answered) = (fault, only, 0);
+        (state.fault, state.only, state.answered, state.most) = (fault, only, 0, state.now);
         for stream in state.open.drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
@@ -100,6 +103,11 @@ impl Faults {
     /// How many requests were answered badly since then.
     pub(crate) fn answered(&self) -> usize {
         self.way.state.lock().unwrap().answered
+    }
+
+    /// The most requests that were being delayed by [`Fault::Slow`] at once.
+    pub(crate) fn most_at_once(&self) -> usize {
+        self.way.state.lock().unwrap().most
     }
 }
 
@@ -147,7 +155,10 @@ impl Way {
                 let event = format!("{{\"type\":\"ERROR\",\"object\":{status}}}\n");
                 return answer(&mut client, "200 OK", &event);
             }
-            Fault::Slow => thread::sleep(Duration::from_secs(2)),
+            Fault::Slow => {
+                thread::sleep(Duration::from_secs(2));
+                self.state.lock().unwrap().now -= 1;
+            }
             Fault::None | Fault::Reset => {}
         }
         let mut server = TcpStream::connect(("127.0.0.1", self.to))?;
@@ -175,6 +186,10 @@ impl Way {
             return Ok(Fault::None);
         }
         state.answered += 1;
+        if state.fault == Fault::Slow {
+            state.now += 1;
+            state.most = state.most.max(state.now);
+        }
         Ok(state.fault)
     }
 }

@@ -132,6 +132,22 @@ fn a_pod_says_which_object_cannot_be_read_and_why() {
 }
 
 #[test]
+fn tokens_of_many_pods_are_asked_for_some_at_once() {
+    let mut node = AgentNode::start("agent-tokens");
+    let faults = node.reach_the_api_server_by_faults();
+    faults.set(Fault::Slow, "/token");
+    let volumes = "[{ name: vtoken, projected: { sources: [{ serviceAccountToken: { path: token } }] } }]";
+    let names: Vec<String> = (0..8).map(|at| format!("agent-token-{at}")).collect();
+    for uid in names.iter().map(|name| node.pod(name, volumes)).collect::<Vec<_>>() {
+        let token = node.file(&uid, "kubernetes.io~projected", "vtoken/token");
+        assert!(eventually(|| token.exists()), "{}\n{}", node.log(), node.node.log());
+    }
+    assert_eq!(faults.most_at_once(), 4, "{} requests\n{}", faults.answered(), node.log());
+    names.iter().for_each(|name| node.delete_pod(name));
+    node.assert_unmounted();
+}
+
+#[test]
 fn more_objects_than_one_connection_has_watches_are_read_and_again_after_an_outage() {
     const OBJECTS: usize = 150;
     let node = AgentNode::start("agent-many");
