@@ -254,13 +254,16 @@ pub(super) fn arguments(cluster: &Cluster, component: &str) -> Vec<String> {
             --authorization-kubeconfig={folder}/controller-manager.kubeconfig --bind-address=127.0.0.1
             --secure-port={port} --leader-elect=false --use-service-account-credentials=true
             --service-account-private-key-file={pki}/sa.key --root-ca-file={pki}/ca.crt --v=1 {requests}
-            {attaching} {detaching}",
+            {attaching} {detaching} {binding}",
             port = ports.controller_manager,
             requests = cluster.intervals.of_controller_manager(),
             attaching = cluster.attaching.of_controller_manager(),
             // Without a kubelet nothing reports that nodes are healthy: what is slow would be detached
             // by force.
             detaching = if cluster.sysctls.is_none() { "--disable-force-detach-on-timeout" } else { "" },
+            // Clusters without a kubelet may have many claims. By itself the binder takes each of them,
+            // and each volume, every 15 s, between those that have changed.
+            binding = if cluster.sysctls.is_none() { "--pvclaimbinder-sync-period=10m" } else { "" },
         ),
         "kube-scheduler" => format!(
             "--kubeconfig={folder}/scheduler.kubeconfig --authentication-kubeconfig={folder}/scheduler.kubeconfig
