@@ -120,13 +120,18 @@ impl Controller {
     /// What it and the other replicas of its driver have asked the API server for, with success:
     /// each verb and resource, watches apart.
     pub(crate) fn requests(&self) -> Vec<(String, String)> {
+        self.requests_that(|_| true)
+    }
+
+    /// The same of requests that the API server's log has so.
+    pub(crate) fn requests_that(&self, count: impl Fn(&Value) -> bool) -> Vec<(String, String)> {
         let text = |request: &Value, pointer: &str| {
             request.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let all = self.cluster.requests();
         let is_done = |request: &Value| request["responseStatus"]["code"].as_u64().is_some_and(|code| code < 300);
         let own = all.iter().filter(|request| request["userAgent"] == *self.agent && request["verb"] != "watch");
-        let own = own.filter(|request| is_done(request));
+        let own = own.filter(|request| is_done(request) && count(request));
         own.map(|request| {
             let (resource, part) = (text(request, "/objectRef/resource"), text(request, "/objectRef/subresource"));
             (text(request, "/verb"), if part.is_empty() { resource } else { format!("{resource}/{part}") })
