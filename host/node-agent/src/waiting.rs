@@ -18,21 +18,22 @@ const LONG_WAIT_OF_HELD: Duration = Duration::from_secs(600);
 /// read: an API server that cannot keep up must not get an event for each of them.
 const REPORT_AGAIN: Duration = Duration::from_secs(60);
 
-/// The pods that wait, each with the time at which it is to be reported.
+/// The pods that wait, and whether the daemon has them, each with the time at which it is to be
+/// reported.
 #[derive(Debug, Default)]
-pub(crate) struct WaitingPods(BTreeMap<ObjectKey, Instant>);
+pub(crate) struct WaitingPods(BTreeMap<(ObjectKey, bool), Instant>);
 
 impl WaitingPods {
     /// Takes note of the pods that wait now. Returns those that are to be reported.
     pub(crate) fn due<'a>(&mut self, waiting: &'a [WaitingPod], now: Instant) -> Vec<&'a WaitingPod> {
-        let keys: BTreeSet<_> = waiting.iter().map(|pod| &pod.key).collect();
-        self.0.retain(|key, _| keys.contains(key));
+        let pods: BTreeSet<_> = waiting.iter().map(|pod| (&pod.key, pod.is_held)).collect();
+        self.0.retain(|(key, is_held), _| pods.contains(&(key, *is_held)));
         waiting.iter().filter(|pod| self.is_due(pod, now)).collect()
     }
 
     fn is_due(&mut self, pod: &WaitingPod, now: Instant) -> bool {
         let long = if pod.is_held { LONG_WAIT_OF_HELD } else { LONG_WAIT };
-        let due = self.0.entry(pod.key.clone()).or_insert(now + long);
+        let due = self.0.entry((pod.key.clone(), pod.is_held)).or_insert(now + long);
         let is_due = *due <= now;
         if is_due {
             *due = now + REPORT_AGAIN;
@@ -81,5 +82,10 @@ mod tests {
             assert_eq!(pods.due(&web, begun + wait), [&web[0]; 0]);
         }
         assert_eq!(pods.due(&web, begun + LONG_WAIT_OF_HELD), [&web[0]]);
+
+        let another = waiting(false);
+        let begun = begun + LONG_WAIT_OF_HELD;
+        assert_eq!(pods.due(&another, begun), [&web[0]; 0], "of the same name");
+        assert_eq!(pods.due(&another, begun + LONG_WAIT), [&another[0]]);
     }
 }
