@@ -16,14 +16,14 @@ use crate::daemon::{Daemon, daemon_ends};
 
 /// How many answers may wait to be sent.
 const ANSWERS: usize = 64;
-/// How long the API server may take. The daemon waits a little longer.
+/// How long an answer may take, the wait for its turn included. The daemon waits a little longer.
 const ANSWER_TIME: Duration = Duration::from_secs(15);
 /// How many tokens are asked for at once. When many nodes start, an API server that was asked for all
 /// of their pods' tokens together would refuse most, and what other requests wait for with them.
 const AT_ONCE: usize = 4;
 
-/// Answers the daemon's questions, until it is lost. Some at once; others wait for their turns, and for
-/// [`ANSWER_TIME`] at most, after which the daemon asks again.
+/// Answers the daemon's questions, until it is lost. A question that has no answer in time is answered
+/// with an error, after which the daemon asks again.
 pub(crate) async fn issue(client: &Client, daemon: &Daemon) -> Result<(), Status> {
     let (sender, answers) = mpsc::channel(ANSWERS);
     let mut questions = daemon.issue_tokens(answers).await?;
@@ -42,13 +42,18 @@ pub(crate) async fn issue(client: &Client, daemon: &Daemon) -> Result<(), Status
             let answer = match tokio::time::timeout(ANSWER_TIME, asking).await {
                 Ok(Ok((token, expires_us))) => pb::TokenAnswer { id, token, expires_us, error: String::new() },
                 Ok(Err(error)) => refused(id, error),
-                Err(_) => refused(id, format!("the API server did not answer within {} s", ANSWER_TIME.as_secs())),
+                Err(_) => refused(id, out_of_time()),
             };
             // Without a receiver the daemon is lost.
             let _ = sender.send(answer).await;
         });
     }
     Err(daemon_ends())
+}
+
+fn out_of_time() -> String {
+    let seconds = ANSWER_TIME.as_secs();
+    format!("the API server has not answered within {seconds} s; {AT_ONCE} tokens are asked for at a time")
 }
 
 fn refused(id: u64, error: String) -> pb::TokenAnswer {

@@ -8,8 +8,8 @@ use volhost_objects::ObjectKey;
 
 use crate::plan::WaitingPod;
 
-/// A pod that waits this long for what it names gets an event. An API server answers in less, but for
-/// one on whose nodes many pods start: it must not get an event for each of them, too.
+/// A pod that waits this long for what it names gets an event. An API server that has little to do
+/// answers in far less; one that does not keep up with new pods must not get an event for each of them.
 const LONG_WAIT: Duration = Duration::from_secs(15);
 /// The same for a pod that the daemon has, whose volumes wait for nothing but changes: all pods of a
 /// node wait so when its agent starts again.
