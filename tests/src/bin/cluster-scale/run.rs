@@ -1,6 +1,7 @@
 //! The measurement, from the first claim to the last deletion.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -92,21 +93,22 @@ impl<'a> Run<'a> {
         let what = "pods are made, controllers and agents killed and daemons restarted meanwhile";
         let time = self.progress.time(what, || {
             let pods: Vec<usize> = (timed..size.all_pods()).collect();
-            self.each("pods are made", &pods, |pod| drop(self.api.create(POD_LIST, &objects::pod(size, pod, 0))));
+            let make = |pod| drop(self.api.create(POD_LIST, &objects::pod(size, pod, 0)));
             let half = size.all_volumes().div_ceil(2);
-            self.progress.wait(
-                "half is attached",
-                half,
-                || leader.log_end(),
-                || self.driver.account().attached().min(half),
+            let attached = || self.driver.account().attached().min(half);
+            Self::beside(
+                || self.each("pods are made", &pods, make),
+                || {
+                    self.progress.wait("half is attached", half, || leader.log_end(), attached);
+                    leader.kill();
+                    attaching.kill_leader();
+                    let killed = Instant::now();
+                    nodes.kill_agents();
+                    nodes.restart_daemons();
+                    follower.wait_leads();
+                    failed_over = killed.elapsed().as_secs_f64();
+                },
             );
-            leader.kill();
-            attaching.kill_leader();
-            let killed = Instant::now();
-            nodes.kill_agents();
-            nodes.restart_daemons();
-            follower.wait_leads();
-            failed_over = killed.elapsed().as_secs_f64();
             attaching.wait_leads();
             self.wait_placed(&nodes, &follower, &[]);
         });
@@ -125,14 +127,24 @@ impl<'a> Run<'a> {
         let mut third = controllers.start();
         let moved: Vec<usize> = (0..size.all_pods()).filter(|pod| generation(*pod) == 1).collect();
         let time = self.progress.time("half of the pods move, controllers and agents killed meanwhile", || {
-            self.each("pods are replaced", &moved, |pod| {
+            let replaced = AtomicUsize::new(0);
+            let replace = |pod| {
                 self.api.delete(&format!("{POD_LIST}/{}", pod_name(pod, 0)));
                 drop(self.api.create(POD_LIST, &objects::pod(size, pod, 1)));
-            });
-            follower.kill();
-            attaching.kill_leader();
-            nodes.kill_agents();
-            third.wait_leads();
+                replaced.fetch_add(1, Ordering::Relaxed);
+            };
+            let half = moved.len() / 2;
+            let done = || replaced.load(Ordering::Relaxed).min(half);
+            Self::beside(
+                || self.each("pods are replaced", &moved, replace),
+                || {
+                    self.progress.wait("half is replaced", half, || follower.log_end(), done);
+                    follower.kill();
+                    attaching.kill_leader();
+                    nodes.kill_agents();
+                    third.wait_leads();
+                },
+            );
             attaching.wait_leads();
             self.wait_placed(&nodes, &third, &moved);
         });
@@ -268,6 +280,17 @@ provisioner: {DRIVER}
         self.progress.wait("volumes are gone", all, known, || all - self.driver.account().volumes());
         self.progress.wait("kernels have no mount of a pod, leftovers", 0, known, || nodes.leftovers().len());
         self.progress.wait("objects are gone, left", 0, known, || self.counts.left());
+    }
+
+    /// Does work while another thread does what is beside it. Returns when both are done.
+    fn beside(beside: impl FnOnce() + Send, work: impl FnOnce()) {
+        std::thread::scope(|scope| {
+            let beside = scope.spawn(beside);
+            work();
+            if let Err(panic) = beside.join() {
+                resume_unwind(panic);
+            }
+        });
     }
 
     /// Does it for each, several at once. Unwinds at a signal.
