@@ -36,9 +36,9 @@ fn many_volumes_move_while_controllers_agents_and_daemons_end_and_none_is_lost_o
     let agent = "volhost-node-agent";
     // Likewise: 30 times a pod comes, and 30 times one goes.
     assert!(count(agent, "patch nodes/status") <= 150, "{figures:#}");
-    // One for each pod, again after its daemon was restarted, and again if its agent was killed before
-    // it had given the daemon the token.
-    assert!((30..=90).contains(&count(agent, "create serviceaccounts/token")), "{figures:#}");
+    // 30 times a pod comes; 10 pods at most are at a daemon that restarts; and of 10 each that are made
+    // and moved while agents are killed, a token may not have reached the daemon.
+    assert!((30..=60).contains(&count(agent, "create serviceaccounts/token")), "{figures:#}");
     // Requests have the shares of `deploy/flow-schemas`.
     let flows = &figures["requests by FlowSchema"];
     for flow in ["volhost-node-agents", "volhost-controllers", "volhost-leader-election"] {
