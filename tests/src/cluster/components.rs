@@ -64,10 +64,15 @@ impl Cluster {
     /// Kills one of the programs between two instructions.
     ///
     /// # Panics
-    /// When it does not run.
+    /// When it does not run, and of a [shared](Cluster::shared) cluster: a kubelet that is killed
+    /// between the two calls that unpublish and unstage a volume never unstages it, whichever test it
+    /// belongs to.
     pub fn kill_component(&self, component: &str) {
-        let _answering =
-            (component == "kubelet").then(|| self.answering.write().unwrap_or_else(PoisonError::into_inner));
+        assert!(!self.is_shared(), "a test that kills {component} needs a cluster of its own");
+        self.kill(component);
+    }
+
+    fn kill(&self, component: &str) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let position = running.iter().position(|(name, _)| *name == component).expect("it runs");
         let (_, mut child) = running.remove(position);
@@ -139,7 +144,7 @@ impl Cluster {
     /// When the kubelet cannot be ended.
     pub fn end_containers(&self) {
         if self.runs("kubelet") {
-            self.kill_component("kubelet");
+            self.kill("kubelet");
         }
         for task in self.try_ctr(&["tasks", "ls", "-q"]).unwrap_or_default().split_whitespace() {
             let _ = self.try_ctr(&["tasks", "kill", "-s", "9", task]);

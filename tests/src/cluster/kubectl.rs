@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::PoisonError;
 
 use serde_json::Value;
 
@@ -118,12 +117,10 @@ impl Cluster {
         self.ask_kubelet(&["exec", pod, "--", "sh", "-euc", command])
     }
 
-    /// Runs kubectl for what the kubelet answers, again until it does: a test may have killed it, and
-    /// then it has done nothing.
+    /// Runs kubectl for what the kubelet answers, again until it does: it may have just been started.
     fn ask_kubelet(&self, arguments: &[&str]) -> Result<String, String> {
         let mut answer = Err(String::new());
         eventually(|| {
-            let _answering = self.answering.read().unwrap_or_else(PoisonError::into_inner);
             answer = self.try_kubectl(arguments);
             !matches!(&answer, Err(error) if KUBELET_STARTS.iter().any(|words| error.contains(words)))
         });

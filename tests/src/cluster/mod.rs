@@ -24,7 +24,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::Node;
 use crate::artifacts::workspace;
@@ -53,8 +53,6 @@ pub struct Cluster {
     /// Of a cluster with a node: the kubelet changes them.
     sysctls: Option<Sysctls>,
     running: Mutex<Vec<(&'static str, Child)>>,
-    /// Read while the kubelet answers: it is killed between two answers, not in the middle of one.
-    answering: RwLock<()>,
 }
 
 impl Cluster {
@@ -70,6 +68,10 @@ impl Cluster {
             *shared = Arc::downgrade(&cluster);
             cluster
         })
+    }
+
+    fn is_shared(&self) -> bool {
+        std::ptr::eq(SHARED.lock().unwrap_or_else(PoisonError::into_inner).as_ptr(), self)
     }
 
     /// Starts a cluster and waits until its node is ready.
@@ -129,8 +131,8 @@ impl Cluster {
         components: &[&'static str],
     ) -> Self {
         let node = Node::builder().prepare(configuration::PREPARE).build();
-        let (built, ports, running, answering) = (built(), Ports::free(), Mutex::new(Vec::new()), RwLock::new(()));
-        let cluster = Self { node, built, ports, intervals, attaching, sysctls, running, answering };
+        let (built, ports, running) = (built(), Ports::free(), Mutex::new(Vec::new()));
+        let cluster = Self { node, built, ports, intervals, attaching, sysctls, running };
         configuration::write(&cluster);
         for component in components {
             cluster.start_component(component);

@@ -1,5 +1,9 @@
 //! Static volumes of the plugin `loop` on a stock kubelet.
 
+use std::sync::Arc;
+
+use volhost_tests::cluster::Cluster;
+
 use crate::kit::{Driver, MIB};
 
 const AT_DATA: &str = "volumeMounts: [{ name: data, mountPath: /data }]";
@@ -98,7 +102,8 @@ fn a_volume_whose_image_has_grown_is_grown_before_its_pod_runs() {
 
 #[test]
 fn a_driver_that_is_killed_and_a_kubelet_that_is_killed_leave_the_container_its_volume() {
-    let mut driver = Driver::start("killed", &[]);
+    let mut driver = Driver::start_in(Arc::new(Cluster::start()), "killed", &[], false);
+    driver.wait_registered();
     driver.image("killed-pv", 16 * MIB);
     driver.volume("killed-pv", "");
     let sub_path = "volumeMounts: [{ name: data, mountPath: /data }, { name: data, mountPath: /part, subPath: part }]";
