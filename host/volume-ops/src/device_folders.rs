@@ -86,6 +86,20 @@ impl<'a> DeviceFolders<'a> {
         self.paths.kubelet.is_some() && !self.is_new
     }
 
+    /// Returns whether the device has a folder of its own on the node.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(super) fn exists(&self) -> Result<bool, KernelError> {
+        let kubelet = self.paths.kubelet.as_ref().map(|kubelet| &kubelet.staging);
+        for path in [&self.paths.maps, &self.paths.driver].into_iter().chain(kubelet) {
+            if self.folders.open(path)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Returns the places of an external driver.
     pub fn places(&self) -> DevicePlaces {
         let root = Arc::clone(self.folders.root());

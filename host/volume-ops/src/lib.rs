@@ -19,6 +19,7 @@
 //! | `records`, `mount_records`, `pod_records`, `volume_records`, `device_record`, `device_records`, `record_cleanup`, `volume_sizes` | what is on disk besides the volumes |
 //! | [`recovery`], `recovered`, `recovery_devices`, `kubelet_devices`, [`orphans`] | what a restart finds |
 //! | [`volume_data`] | which volume a CSI driver's mount is, by the file beside it |
+//! | `found_modes` | whether a volume without a record is a file system or a device |
 //! | [`expected_mounts`], [`forced`] | mounts that should exist, that vanished, that are unmounted by force |
 //! | `attachment_metadata` | what controllers report about attached volumes |
 //! | [`sizes`], `size_watch`, [`stats`] | how full volumes are |
@@ -41,6 +42,7 @@ pub mod expected_mounts;
 mod failures;
 mod findings;
 pub mod forced;
+mod found_modes;
 mod kept_open;
 mod kubelet_devices;
 pub mod layout;

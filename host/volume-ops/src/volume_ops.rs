@@ -20,8 +20,10 @@ use super::block_mapping::BlockMapping;
 use super::device_records::DeviceRecords;
 use super::expansion::Expansion;
 use super::expected_mounts::{ExpectedMounts, NodePlace, VanishedMounts, VolumePlace};
+use super::failures::kernel_failure;
 use super::findings::Findings;
 use super::forced::{self, Forced};
+use super::found_modes::FoundModes;
 use super::layout;
 use super::mount_records::{MountRecords, PodFile};
 use super::node_folders::NodeFolders;
@@ -147,14 +149,9 @@ impl VolumeOps {
             OperationKind::Detach => self.detach(operation, call),
             OperationKind::VerifyControllerAttached => self.attaching.verify(operation, call),
             OperationKind::Mount { .. } => self.mount(operation, call, &mut found),
-            // What recovery found without a record may be either.
-            OperationKind::Unmount if operation.spec.is_none() => {
-                self.blocks.unmap(operation, call).and_then(|()| self.publishing.unpublish(operation, call))
-            }
+            OperationKind::Unmount if operation.spec.is_none() => self.unpublish_found(operation, call),
             OperationKind::Unmount => self.publishing.unpublish(operation, call),
-            OperationKind::UnmountDevice if operation.spec.is_none() => {
-                self.unmap_device(operation, call).and_then(|()| self.staging.unstage(operation, call))
-            }
+            OperationKind::UnmountDevice if operation.spec.is_none() => self.unstage_found(operation, call),
             OperationKind::UnmountDevice => self.staging.unstage(operation, call),
             OperationKind::Map { .. } => self.map(operation, call, &mut found),
             OperationKind::Unmap => self.blocks.unmap(operation, call),
@@ -215,6 +212,36 @@ impl VolumeOps {
         self.expansion.expand_while_mounting(operation, call, plugin, attached, found);
         let record = new_record(operation, plugin, (pod, spec), RecordedTarget::Device);
         self.publishing.write_record(&record.with_node_steps(operation.attachable, true));
+        Ok(())
+    }
+
+    /// Unpublishes a volume that recovery found without a record.
+    fn unpublish_found(&self, operation: &Operation, call: &Call) -> Result<(), Failure> {
+        const STEP: &str = "UnmountVolume.Look";
+        let Some(pod) = &operation.pod_uid else {
+            return Err(Failure::new(FailureClass::Transient, STEP, "no pod is named"));
+        };
+        let found = FoundModes::published(&self.folders, operation, pod)
+            .map_err(|error| kernel_failure(STEP, FailureClass::Uncertain, &error))?;
+        if found.device {
+            self.blocks.unmap(operation, call)?;
+        }
+        if found.file_system {
+            self.publishing.unpublish(operation, call)?;
+        }
+        Ok(())
+    }
+
+    /// Unstages a volume that recovery found without a record.
+    fn unstage_found(&self, operation: &Operation, call: &Call) -> Result<(), Failure> {
+        let found = FoundModes::staged(&self.folders, operation)
+            .map_err(|error| kernel_failure("UnmountDevice.Look", FailureClass::Uncertain, &error))?;
+        if found.device {
+            self.unmap_device(operation, call)?;
+        }
+        if found.file_system {
+            self.staging.unstage(operation, call)?;
+        }
         Ok(())
     }
 

@@ -292,3 +292,27 @@ fn the_kubelet_takes_its_root_folder_back() {
     taken.cluster().delete_pod(POD);
     taken.assert_gone();
 }
+
+/// A kubelet finds volumes by the folders of pods. One that is killed when a pod's folder has gone
+/// and the volume is still staged never unstages it.
+#[test]
+fn a_staged_volume_that_the_kubelet_forgot_is_unstaged() {
+    let taken = Taken::start("emptyDir: {}");
+    let of_driver = taken.root().join("plugins/kubernetes.io/csi/taken.test");
+    let mounts = taken.mounts();
+    let staged = mounts.iter().map(|(_, point)| point).find(|point| point.starts_with(&of_driver)).unwrap();
+    // It cannot be unmounted while this is open.
+    let in_use = fs::File::open(taken.cluster().node().path(staged)).unwrap();
+    taken.cluster().delete_pod(POD);
+    assert!(eventually(|| taken.driver.served.log().contains("NodeUnstageVolume")), "{}", taken.driver.served.log());
+    taken.cluster().kill_component("kubelet");
+    drop(in_use);
+    let folder = taken.of_pod("volumes/kubernetes.io~csi/taken-pv");
+    assert!(!folder.exists(), "{}", folder.display());
+    assert_eq!(taken.mounts().into_iter().filter(|(_, point)| point == staged).count(), 1);
+
+    let (done, table) = taken.adopt(&["--yes"]);
+    assert!(done && table.contains("staged volume of driver taken.test"), "{table}");
+    let _daemon = taken.run();
+    taken.assert_gone();
+}

@@ -124,7 +124,8 @@ fn a_device_whose_records_are_gone_is_taken_back_by_vol_data_json() {
         let is_its = |call: &&str| call.starts_with("NodeUnpublishVolume") && call.contains(&target);
         assert!(calls.lines().any(|call| is_its(&call)), "{pod}: {calls}");
     }
-    assert!(driver.last("NodeUnstageVolume").contains("pv-id"), "{calls}");
+    assert!(driver.last("NodeUnstageVolume").contains(&format!("/{DEVICES}/staging/pv\"")), "{calls}");
+    assert_eq!(driver.count("NodeUnstageVolume"), 1, "{calls}");
     assert_clean(&node);
 }
 
@@ -215,6 +216,7 @@ fn a_device_of_the_earlier_layout_without_records_is_taken_back_there() {
     let calls = driver.calls().join("\n");
     let target = format!("/{}/pod-uid-a\"", earlier_places());
     assert!(calls.lines().any(|call| call.starts_with("NodeUnpublishVolume") && call.contains(&target)), "{calls}");
-    assert!(driver.last("NodeUnstageVolume").contains("pv-id"), "{calls}");
+    assert!(driver.last("NodeUnstageVolume").contains(&format!("/{}/staging\"", earlier_places())), "{calls}");
+    assert_eq!(driver.count("NodeUnstageVolume"), 1, "{calls}");
     assert_clean(&node);
 }

@@ -171,10 +171,12 @@ fn a_volume_whose_records_are_gone_is_unpublished_and_unstaged_by_vol_data_json(
     node.remove_manifest("a.yaml");
     node.start();
     node.ok(&["drain"]);
-    // Without a record it may also be a device: the driver is asked for both.
-    let unpublished = driver.calls().join("\n");
+    // What is on the node says that it is no device.
+    let unpublished = driver.last("NodeUnpublishVolume");
     assert!(unpublished.contains("/pods/uid-a/volumes/kubernetes.io~csi/pv/mount\""), "{unpublished}");
-    assert!(driver.count("NodeUnpublishVolume") >= 1 && driver.count("NodeUnstageVolume") >= 1);
+    let unstaged = driver.last("NodeUnstageVolume");
+    assert!(unstaged.contains("/globalmount\""), "{unstaged}");
+    assert_eq!((driver.count("NodeUnpublishVolume"), driver.count("NodeUnstageVolume")), (1, 1));
     assert_clean(&node);
 }
 
