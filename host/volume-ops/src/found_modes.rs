@@ -3,7 +3,7 @@
 //!
 //! A plugin is asked to undo what it did, and nothing else. A CSI driver that is asked to unstage a
 //! volume at the path of a device, while the volume's file system is staged elsewhere, refuses it,
-//! or takes away the storage below the mount.
+//! or may take away the storage below the mount.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -15,7 +15,7 @@ use volhost_model::names::PodUid;
 use super::layout;
 use super::node_folders::{NodeFolders, VolumeRef};
 
-/// As what a volume has to be taken down. Never as nothing.
+/// The modes in which a volume has to be taken down: at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FoundModes {
     pub(super) file_system: bool,
@@ -30,7 +30,7 @@ impl FoundModes {
         Self { file_system: file_system || is_unknown, device: device || is_unknown }
     }
 
-    /// As what the volume is published for the pod: its folder has what the volume's mode has there.
+    /// The modes in which the volume may be published for the pod, by what the pod's folder has.
     ///
     /// # Errors
     /// The kernel's error.
@@ -48,8 +48,8 @@ impl FoundModes {
         ))
     }
 
-    /// As what the volume is staged. A staging mount decides: nothing is mounted for a device, and
-    /// the empty folders of one may be left from before.
+    /// The modes in which the volume may be staged. A staging mount decides: nothing is mounted for
+    /// a device, and the empty folders of one may be left from before.
     ///
     /// # Errors
     /// The kernel's error.

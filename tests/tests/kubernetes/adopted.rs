@@ -306,13 +306,13 @@ fn a_staged_volume_that_the_kubelet_forgot_is_unstaged() {
     taken.cluster().delete_pod(POD);
     assert!(eventually(|| taken.driver.served.log().contains("NodeUnstageVolume")), "{}", taken.driver.served.log());
     taken.cluster().kill_component("kubelet");
-    drop(in_use);
     let folder = taken.of_pod("volumes/kubernetes.io~csi/taken-pv");
     assert!(!folder.exists(), "{}", folder.display());
     assert_eq!(taken.mounts().into_iter().filter(|(_, point)| point == staged).count(), 1);
 
     let (done, table) = taken.adopt(&["--yes"]);
     assert!(done && table.contains("staged volume of driver taken.test"), "{table}");
+    drop(in_use);
     let _daemon = taken.run();
     taken.assert_gone();
 }
