@@ -30,10 +30,10 @@ use crate::mounts::{DetachedMount, MountTarget};
 
 /// Returns what the device contains: a file-system type, `partitions`, another word for anything
 /// else, or none when it is blank: when it reads as zeros. Data that no tool recognises is not
-/// blank.
+/// blank, but what a format left that did not end is.
 ///
 /// # Errors
-/// A device that cannot be read is an error, never blank.
+/// A device that cannot be read is an error, never blank. `busy` while such a format may still run.
 pub fn probe(device: &BlockDevice) -> Result<Option<String>> {
     backend::filesystems::probe(&device.0).map_err(backend::error_in)
 }

@@ -62,11 +62,11 @@ pub enum CheckOutcome {
 /// # Assumptions
 /// Calls take as long as the device does; formatting and checking are ended after ten minutes.
 pub trait Filesystems {
-    /// Returns what is on the device.
+    /// Returns what is on the device. What a format left that did not end is nothing.
     ///
     /// # Errors
-    /// `Failed` if it can't be read (that is never blank); `ToolError::Missing`,
-    /// `ToolError::Failed`, `DeviceError::Gone`.
+    /// `Failed` if it can't be read (that is never blank); `DeviceError::StillOpen` if a format did
+    /// not end and may still write; `ToolError::Missing`, `ToolError::Failed`, `DeviceError::Gone`.
     fn probe(&self, device: &BlockDevice) -> Result<Contents>;
 
     /// Makes a file system on a blank device. A mkfs that fails leaves the device blank, as far as

@@ -65,6 +65,18 @@ pub enum DeviceError {
         /// The device's path.
         path: String,
     },
+    /// A format of the device did not end, and a process has the device open: perhaps that format, which
+    /// still writes.
+    #[error(
+        "{path}: a format of it did not end, and {by} has the device open and may still write to it; once that has closed \
+         it, the device is formatted again"
+    )]
+    StillOpen {
+        /// The device's path.
+        path: String,
+        /// The process: its id and its name.
+        by: String,
+    },
     /// The device's sectors are larger than its file system was made for.
     #[error(
         "{path}: does not mount: it has sectors of {sector} bytes, and its {fs_type} was made for {wanted}; detach the device \
@@ -103,7 +115,7 @@ impl DeviceError {
         match self {
             Self::Other { .. } => ErrorKind::Conflict,
             Self::NotMapped { .. } | Self::Gone { .. } => ErrorKind::NotFound,
-            Self::Shown { .. } | Self::Mounted { .. } => ErrorKind::Busy,
+            Self::Shown { .. } | Self::Mounted { .. } | Self::StillOpen { .. } => ErrorKind::Busy,
             Self::ReadOnly { .. } => ErrorKind::PermissionDenied,
             Self::SectorsTooLarge { .. } => ErrorKind::Io,
         }

@@ -2,9 +2,9 @@
 //! time. What a format leaves that was killed with its program, or by a loss of power, is no data of
 //! anybody, though it looks like some: by the mark it is known, and formatted again.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::XattrFlags;
@@ -13,7 +13,8 @@ use rustix::io::Errno;
 use super::block_device::{asking, open_device};
 use super::loop_table::backing_file;
 use crate::block_devices::BlockDevice;
-use crate::error::Result;
+use crate::error::{DeviceError, KernelError, Result};
+use crate::names::text;
 use crate::step::Step;
 use crate::types::DeviceNumber;
 
@@ -98,12 +99,13 @@ pub(super) fn is_just_made(device: &BlockDevice) -> Result<bool> {
 }
 
 /// Whether what is on the device can be what a format left that did not end: its image is marked,
-/// nothing was written to it at a time when that format cannot have run any more, and no other
-/// process has the device open, as a mkfs has that outlived who started it. `longest` is how long a
-/// format may take.
+/// and nothing was written to it at a time when that format cannot have run any more. `longest` is
+/// how long a format may take.
 ///
 /// # Errors
-/// `DeviceError::Gone`, `Failed`.
+/// `DeviceError::StillOpen` while another process has the device open: a mkfs that outlived who
+/// started it may, and so may one that only looks at the device for a moment. `DeviceError::Gone`,
+/// `Failed`.
 pub(super) fn is_unfinished(device: &BlockDevice, longest: Duration) -> Result<bool> {
     let failed = |errno| asking(device, Step::ProbeDevice, errno);
     let opened = open_device(device, Step::ProbeDevice)?;
@@ -113,7 +115,13 @@ pub(super) fn is_unfinished(device: &BlockDevice, longest: Duration) -> Result<b
     rustix::fs::fsync(&opened).map_err(failed)?;
     let written = rustix::fs::fstat(&image).map_err(failed)?.st_mtime;
     let by_format = written <= begun.saturating_add(i64::try_from(longest.as_secs()).unwrap_or(i64::MAX));
-    Ok(by_format && !has_other_users(device.number()))
+    if !by_format {
+        return Ok(false);
+    }
+    match other_user(device.number()) {
+        None => Ok(true),
+        Some(by) => Err(KernelError::Device(DeviceError::StillOpen { path: text(device.path()), by })),
+    }
 }
 
 fn now() -> i64 {
@@ -132,19 +140,30 @@ fn begun(image: &File) -> Option<i64> {
     String::from_utf8(value(image)?).ok()?.parse().ok()
 }
 
-/// Whether another process of those that this one sees has the device open.
-fn has_other_users(number: DeviceNumber) -> bool {
+/// Another process that has the device open, of those that this one sees.
+fn other_user(number: DeviceNumber) -> Option<String> {
     let own = std::process::id().to_string();
-    let Ok(processes) = std::fs::read_dir("/proc") else { return true };
-    let is_process = |name: &OsStr| name.to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-    processes.flatten().filter(|entry| is_process(&entry.file_name()) && entry.file_name() != *own).any(|process| {
-        // One that has just ended has none.
-        let Ok(open) = std::fs::read_dir(process.path().join("fd")) else { return false };
-        open.flatten().any(|entry| {
-            std::fs::metadata(entry.path()).is_ok_and(|seen| {
-                let device = (rustix::fs::major(seen.rdev()), rustix::fs::minor(seen.rdev()));
-                seen.file_type().is_block_device() && device == (number.major, number.minor)
-            })
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        return Some("some process (/proc can't be read)".to_owned());
+    };
+    let mut others = processes.flatten().filter_map(|entry| {
+        let id = entry.file_name().into_string().ok()?;
+        let is_process = id.bytes().all(|byte| byte.is_ascii_digit());
+        (is_process && id != own).then(|| (id, entry.path()))
+    });
+    others.find(|(_, process)| has_open(process, number)).map(|(id, process)| {
+        let name = std::fs::read_to_string(process.join("comm")).unwrap_or_default();
+        format!("process {id} ({})", name.trim_end())
+    })
+}
+
+fn has_open(process: &Path, number: DeviceNumber) -> bool {
+    // One that has just ended has none.
+    let Ok(open) = std::fs::read_dir(process.join("fd")) else { return false };
+    open.flatten().any(|entry| {
+        std::fs::metadata(entry.path()).is_ok_and(|seen| {
+            let device = (rustix::fs::major(seen.rdev()), rustix::fs::minor(seen.rdev()));
+            seen.file_type().is_block_device() && device == (number.major, number.minor)
         })
     })
 }

@@ -6,7 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::time::SystemTime;
 
 use rustix::fs::XattrFlags;
-use volhost_kernel::{BlockDevice, CheckOutcome, Contents, Detach, FilesystemError, FormatOptions, KernelError};
+use volhost_kernel::{
+    BlockDevice, CheckOutcome, Contents, Detach, ErrorKind, FilesystemError, FormatOptions, KernelError,
+};
 use volhost_process::Program;
 
 use crate::real::{RealWorld, run_program};
@@ -94,7 +96,7 @@ fn data_that_no_format_left_is_kept_though_the_image_is_marked() {
 }
 
 #[test]
-fn a_device_that_another_process_has_open_is_not_unfinished() {
+fn an_unfinished_format_that_another_process_may_still_write_is_left_alone_until_it_ends() {
     real(|world| {
         let house = House::new(world);
         let (_, device) = house.disk("disk", 16 * MIB);
@@ -105,7 +107,14 @@ fn a_device_that_another_process_has_open_is_not_unfinished() {
         let mut writer = Program::new("/bin/sh").with_arguments(["-c", &script]).start().unwrap();
         let mut said = [0; 5];
         std::io::Read::read_exact(writer.stdout.as_mut().unwrap(), &mut said).unwrap();
-        assert_kept(&house, &device, "it may still be written");
+        let by = format!("process {} (sh)", writer.pid());
+        let still_open = |error: KernelError| {
+            assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+            assert!(error.to_string().contains(&by), "{error}");
+        };
+        // It is no data of anybody, so that nothing is said of it for ever.
+        still_open(house.kernel.probe(&device).unwrap_err());
+        still_open(house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap_err());
         drop(writer.stdin.take());
         assert!(writer.wait().unwrap().success());
         assert_eq!(house.kernel.probe(&device).unwrap(), Contents::Blank);
