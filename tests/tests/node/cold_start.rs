@@ -189,9 +189,7 @@ fn a_grant_that_is_taken_back_while_other_files_compile_is_gone() {
     assert!(eventually(is_waiting), "{}", node.ok(&["get", "plugins", "-o", "wide"]));
     // A pod that needs it is given the reason.
     node.manifest("a.yaml", &pod("a", "uid-a", &["name: data, ungranted: {}"]));
-    let is_explained =
-        || node.ok(&["describe", "pod", "a"]).contains(&format!("plugin {NAME} of file fixture-ungranted.wasm waits"));
-    assert!(eventually(is_explained), "{}", node.ok(&["describe", "pod", "a"]));
+    node.wait_blocked("a", &[&format!("plugin {NAME} of file fixture-ungranted.wasm waits")]);
 
     let config = node.folder().join("volhost.toml");
     let grant = ["plugin", "grant", NAME, "--config", config.to_str().unwrap(), "--host-path", "/srv"];

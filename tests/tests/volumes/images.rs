@@ -386,7 +386,7 @@ impl SlowRegistry {
     }
 
     fn wait_held(&self) {
-        eventually(|| self.held.load(Ordering::SeqCst) > 0);
+        assert!(eventually(|| self.held.load(Ordering::SeqCst) > 0), "nothing is pulled");
     }
 
     fn release(&self) {
@@ -429,7 +429,8 @@ fn a_pull_is_shared_and_one_that_is_killed_leaves_nothing_that_counts() {
     slow.wait_held();
     add(&node, "two", &reference, "");
     node.wait_event(&["Pulling", "default/two"]);
-    eventually(|| node.ok(&["describe", "pod", "default/one"]).contains("layer 1 of 1: "));
+    let described = || node.ok(&["describe", "pod", "default/one"]);
+    assert!(eventually(|| described().contains("layer 1 of 1: ")), "{}", described());
     node.kill();
     node.start();
     assert!(stored(&node, "layers").is_empty() && stored(&node, "images").is_empty());
@@ -447,7 +448,7 @@ fn a_pull_is_shared_and_one_that_is_killed_leaves_nothing_that_counts() {
     add(&node, "three", &format!("{}/team/more:1", stuck.address), "");
     stuck.wait_held();
     down(&node, "three");
-    eventually(|| stored(&node, "new").is_empty());
+    assert!(eventually(|| stored(&node, "new").is_empty()), "{:?}", stored(&node, "new"));
     stuck.release();
 }
 
