@@ -152,7 +152,7 @@ impl FormatOptions {
 ///
 /// # Errors
 /// [`Conflict`](crate::Error::Conflict) if the device contains anything,
-/// [`Busy`](crate::Error::Busy) while a pod has it as a device,
+/// [`Busy`](crate::Error::Busy) while a pod has it as a device, and as [`probe`],
 /// [`InvalidArgument`](crate::Error::InvalidArgument) for an option that the type does not take,
 /// [`Unsupported`](crate::Error::Unsupported) for another type; else with mkfs's own message.
 pub fn format(device: &BlockDevice, fs_type: &str, options: &FormatOptions) -> Result<()> {

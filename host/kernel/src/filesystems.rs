@@ -62,7 +62,7 @@ pub enum CheckOutcome {
 /// # Assumptions
 /// Calls take as long as the device does; formatting and checking are ended after ten minutes.
 pub trait Filesystems {
-    /// Returns what is on the device. What a format left that did not end is nothing.
+    /// Returns what is on the device. What a format left that did not end is blank.
     ///
     /// # Errors
     /// `Failed` if it can't be read (that is never blank); `DeviceError::StillOpen` if a format did

@@ -65,11 +65,11 @@ pub enum DeviceError {
         /// The device's path.
         path: String,
     },
-    /// A format of the device did not end, and a process has the device open: perhaps that format, which
-    /// still writes.
+    /// A format of the device did not end, and a process has the device open: perhaps that format,
+    /// which still writes.
     #[error(
-        "{path}: a format of it did not end, and {by} has the device open and may still write to it; once that has closed \
-         it, the device is formatted again"
+        "{path}: a format of it did not end, and {by} has the device open and may still write to it; wait for that process, \
+         or end it: once it has closed the device, that is formatted again"
     )]
     StillOpen {
         /// The device's path.

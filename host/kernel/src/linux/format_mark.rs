@@ -23,6 +23,8 @@ use crate::types::DeviceNumber;
 /// A copy of an image has none.
 const ATTRIBUTE: &str = "trusted.volhost.format";
 const MADE: &[u8] = b"made";
+/// Where the kernel lists processes.
+const PROCESSES: &str = "/proc";
 /// The longest value, in bytes.
 const VALUE_BYTES: usize = 24;
 
@@ -118,7 +120,7 @@ pub(super) fn is_unfinished(device: &BlockDevice, longest: Duration) -> Result<b
     if !by_format {
         return Ok(false);
     }
-    match other_user(device.number()) {
+    match other_user(device)? {
         None => Ok(true),
         Some(by) => Err(KernelError::Device(DeviceError::StillOpen { path: text(device.path()), by })),
     }
@@ -141,20 +143,25 @@ fn begun(image: &File) -> Option<i64> {
 }
 
 /// Another process that has the device open, of those that this one sees.
-fn other_user(number: DeviceNumber) -> Option<String> {
+///
+/// # Errors
+/// `Failed`: it is not known.
+fn other_user(device: &BlockDevice) -> Result<Option<String>> {
     let own = std::process::id().to_string();
-    let Ok(processes) = std::fs::read_dir("/proc") else {
-        return Some("some process (/proc can't be read)".to_owned());
-    };
+    let processes = std::fs::read_dir(PROCESSES).map_err(|error| {
+        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        let (path, detail) = (text(device.path()), format!("{PROCESSES} can't be read"));
+        KernelError::Failed { step: Step::CheckUse, path, errno, detail }
+    })?;
     let mut others = processes.flatten().filter_map(|entry| {
         let id = entry.file_name().into_string().ok()?;
         let is_process = id.bytes().all(|byte| byte.is_ascii_digit());
         (is_process && id != own).then(|| (id, entry.path()))
     });
-    others.find(|(_, process)| has_open(process, number)).map(|(id, process)| {
+    Ok(others.find(|(_, process)| has_open(process, device.number())).map(|(id, process)| {
         let name = std::fs::read_to_string(process.join("comm")).unwrap_or_default();
         format!("process {id} ({})", name.trim_end())
-    })
+    }))
 }
 
 fn has_open(process: &Path, number: DeviceNumber) -> bool {

@@ -112,7 +112,7 @@ fn an_unfinished_format_that_another_process_may_still_write_is_left_alone_until
             assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
             assert!(error.to_string().contains(&by), "{error}");
         };
-        // It is no data of anybody, so that nothing is said of it for ever.
+        // It is nobody's data: the volume is not refused for good, and the call can be repeated.
         still_open(house.kernel.probe(&device).unwrap_err());
         still_open(house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap_err());
         drop(writer.stdin.take());
